@@ -1,6 +1,6 @@
 /** Tests links. The events that a report names and the events of its session must be linked in all places within 20 s. */
 import { randomUUID } from 'node:crypto';
-import { keyedTails } from '@questlog/ingest/events/core/accept';
+import { keyedTails } from '@questlog/ingest/events/core/keyedIds';
 import { eventId, millisOf } from '@questlog/schemas/uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { aKey, anEvent, events, eventually, type ListedLink, sha256, type TestProject } from './builders.ts';

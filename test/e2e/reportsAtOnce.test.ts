@@ -1,6 +1,6 @@
 /** Tests that the first read after a report or an event is correct. The read must not depend on the linker. */
 import { randomUUID } from 'node:crypto';
-import { keyedTails } from '@questlog/ingest/events/core/accept';
+import { keyedTails } from '@questlog/ingest/events/core/keyedIds';
 import { eventId, millisOf } from '@questlog/schemas/uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import {

@@ -3,8 +3,8 @@ import type { PlantedBug } from './plantedBugs.ts';
 
 const STORE_EVENTS = 'services/ingest/src/events/storeEvents.ts';
 const STORE_EVENTS_TEST = 'services/ingest/src/events/storeEvents.test.ts';
-const ORDINARY = 'services/ingest/src/events/core/ordinaryEvents.ts';
-const ORDINARY_BYTES = 'services/ingest/src/events/core/ordinaryBytes.ts';
+const EVENT_COLUMNS = 'services/ingest/src/events/core/eventColumns.ts';
+const EVENT_BYTES = 'services/ingest/src/events/core/eventBytes.ts';
 const ENVELOPE = 'services/ingest/src/events/core/envelope.ts';
 const ANSWER = 'services/ingest/src/events/core/answer.ts';
 const IN_ORDER_TEST = 'services/ingest/src/events/core/elementsInOrder.test.ts';
@@ -109,27 +109,27 @@ export const PLANTED_IN_BYTES: readonly PlantedBug[] = [
     tests: [STORE_EVENTS_TEST],
   },
   {
-    name: 'duplicate field accepted by the fast path',
+    name: 'duplicate field accepted while an event is read',
     lost: 'an event that the contract forbids is answered with 201',
-    file: ORDINARY,
+    file: EVENT_COLUMNS,
     text: 'if (field === NO_FIELD || (seen & bit) !== 0) return FAILED;',
     by: 'if (field === NO_FIELD) return FAILED;',
     tests: [IN_ORDER_TEST],
   },
   {
-    name: 'depth of a payload not checked by the fast path',
+    name: 'depth of a payload not checked while an event is read',
     lost: 'an event that the contract forbids is answered with 201',
-    file: ORDINARY,
+    file: EVENT_COLUMNS,
     text: 'if (end === FAILED || json.depth > MAX_DEPTH) return FAILED;',
     by: 'if (end === FAILED) return FAILED;',
     tests: [IN_ORDER_TEST],
   },
   {
-    name: 'build of the first event in every record of the fast path',
+    name: 'build of the first event in every record',
     lost: 'an event is counted under a different build than its session',
-    file: ORDINARY_BYTES,
-    text: 'fields.build = buildAt === ABSENT ? (sessions[event]?.build ?? null) : body;',
-    by: 'fields.build = buildAt === ABSENT ? (sessions[0]?.build ?? null) : body;',
+    file: EVENT_BYTES,
+    text: 'fields.build = buildAt === ABSENT ? (sessions[event]?.build ?? null) : text;',
+    by: 'fields.build = buildAt === ABSENT ? (sessions[0]?.build ?? null) : text;',
     tests: [IN_ORDER_TEST],
   },
   {
@@ -138,6 +138,6 @@ export const PLANTED_IN_BYTES: readonly PlantedBug[] = [
     file: 'services/ingest/src/events/core/recordParts.ts',
     text: "sessionId ?? 'none'",
     by: "'none'",
-    tests: ['services/ingest/src/events/core/accept.test.ts'],
+    tests: ['services/ingest/src/events/core/recordParts.test.ts'],
   },
 ];

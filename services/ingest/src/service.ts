@@ -20,7 +20,7 @@ import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import type { IngestContext } from './context.ts';
 import { openCaches } from './entityCache/openCaches.ts';
-import { OrdinaryIngest } from './events/ingestOrdinary.ts';
+import { EventBatch } from './events/eventBatch.ts';
 import { openQuotas } from './events/quotas.ts';
 import { openReplays } from './events/replays.ts';
 import { RandomPool } from './events/storeEvents.ts';
@@ -88,10 +88,7 @@ export async function startIngest(
     ...{ ...tokens, directory: directory.current, clock, logger, metrics, tracing: context.tracing },
     ...{ defaultRevision, corsOrigins, hasDocs, linkedEvents, limits, received, rejections },
     bodies: openBodyLimits(metrics.bodyBytesInFlight, resources),
-    ingest: {
-      ...{ ...known, ...storing, replays },
-      ordinary: new OrdinaryIngest(storing, sessions, reports, clock),
-    },
+    ingest: { ...known, ...storing, replays, batch: new EventBatch() },
     reads: {
       ...{ ...known, projections, partitions, cursorCiphers },
       store: fairReads(store, projects, { ...settings, resources }),

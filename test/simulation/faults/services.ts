@@ -4,8 +4,8 @@ import { isVisibleIn, visibleReports, visibleSessions } from '@questlog/ingest/e
 import { openReportCache } from '@questlog/ingest/entityCache/reportCache';
 import { watchRestoredTable } from '@questlog/ingest/entityCache/restoredTable';
 import { openSessionCache } from '@questlog/ingest/entityCache/sessionCache';
+import { EventBatch } from '@questlog/ingest/events/eventBatch';
 import { type IngestDeps, idempotencyOf, ingest } from '@questlog/ingest/events/ingestEvents';
-import { OrdinaryIngest } from '@questlog/ingest/events/ingestOrdinary';
 import { OwnAppends } from '@questlog/ingest/events/ownAppends';
 import { openQuotas } from '@questlog/ingest/events/quotas';
 import { openReplays } from '@questlog/ingest/events/replays';
@@ -246,8 +246,7 @@ async function startIngest(
     ...counted,
   };
   const known = { store, sessions, reports, clock };
-  const ordinary = new OrdinaryIngest(storing, sessions, reports, clock);
-  const ofEvents: IngestDeps = { ...known, ...storing, replays, ordinary };
+  const ofEvents: IngestDeps = { ...known, ...storing, replays, batch: new EventBatch() };
   const ofReports = {
     ...{ ...known, ...storing, projection, perReport: new KeyedMutex() },
     maxSessionLinks,

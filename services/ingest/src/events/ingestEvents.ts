@@ -1,7 +1,6 @@
-/** Handles POST /v1/ingest/events: checks the events, finds the sessions, reserves quota, appends, and responds. */
+/** Handles POST /v1/ingest/events: reads the events, finds the sessions, claims the key, stores the events, and responds. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { type SwitchResult, switchEvents } from '@questlog/runtime/directory/core/switchEvents';
-import { isRestricted, type Principal } from '@questlog/runtime/directory/directory';
+import { isRestricted } from '@questlog/runtime/directory/directory';
 import {
   type UnknownField,
   unknownFieldProblems,
@@ -10,49 +9,39 @@ import {
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import { freeBytes } from '@questlog/schemas/buffers';
 import { EVENT_INPUT } from '@questlog/schemas/http/event';
 import type { ElementProblem } from '@questlog/schemas/http/problem';
-import { laneOfSession } from '@questlog/schemas/partition';
-import { type SkewedTime, skewedTimes, skewHeader } from '../core/clockSkew.ts';
+import { UUID_LENGTH } from '@questlog/schemas/uuid';
+import { isSkewed, type SentTime, type SkewedTime, skewedTimes, skewHeader } from '../core/clockSkew.ts';
+import { type OpenReport, reportsInWindow } from '../entityCache/core/openReports.ts';
+import type { CachedSession } from '../entityCache/core/packedSessions.ts';
 import { linkedReports } from '../entityCache/links.ts';
 import type { ReportCache } from '../entityCache/reportCache.ts';
 import { findSessions, type SessionCache } from '../entityCache/sessionCache.ts';
 import type { AcceptedEvents } from '../ledger/requestOutcomes.ts';
-import type { EventPermit } from '../limits/limits.ts';
-import {
-  type AssignedDraft,
-  type AssignedDrafts,
-  assignLanes,
-  type Idempotency,
-  sessionsOf,
-  sha256,
-} from './core/accept.ts';
-import { type AnsweredEvent, eventArray, lenientArray } from './core/answer.ts';
-import { type Draft, type Elements, readElements, timesOf } from './core/envelope.ts';
-import { recordShape } from './core/recordParts.ts';
+import { readElements, timesOf } from './core/envelope.ts';
+import { answerOf, NEW, type ReportIds, SAMPLED_OUT } from './core/eventBytes.ts';
+import { type Idempotency, sha256 } from './core/keyedIds.ts';
+import type { QuotaLedger } from './core/quotaLedger.ts';
 import { elementsRejection, scanRequest } from './core/scanBody.ts';
-import type { OrdinaryIngest } from './ingestOrdinary.ts';
+import type { EventBatch, EventsRequest } from './eventBatch.ts';
+import { monthOf } from './quotas.ts';
 import type { StoredElement } from './replayCache.ts';
-import type { Claim, ClaimedKey, Replays, UsedKey } from './replays.ts';
-import { appendEvents, decideEvents, type StoreEventsDeps } from './storeEvents.ts';
+import type { Claim, Replays } from './replays.ts';
+import { appendBatch, type StoreEventsDeps } from './storeEvents.ts';
 
 export interface IngestDeps extends StoreEventsDeps {
   readonly store: Store;
   readonly sessions: SessionCache;
   readonly reports: ReportCache;
   readonly replays: Replays;
-  readonly ordinary: OrdinaryIngest;
   readonly clock: Clock;
+  /** Arrays of the current request. All requests share the arrays, so a request must read its body again after an `await`. */
+  readonly batch: EventBatch;
 }
 
-export interface IngestRequest {
-  readonly principal: Principal;
-  /** Bytes of the request body, which must be valid UTF-8. */
-  readonly body: Buffer;
-  /** Null if the request has no idempotency key. */
-  readonly idempotency: Idempotency | null;
-  /** True if the valid elements of the request are stored even if other elements are invalid. */
-  readonly isLenient: boolean;
+export interface IngestRequest extends EventsRequest {
   /** True if an unknown field in an event makes the request invalid. */
   readonly isStrict: boolean;
   readonly requestId: string;
@@ -72,13 +61,15 @@ export interface IngestAnswer {
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-/**
- * @throws Rejected if the client must change the request
- * @throws Unavailable if the client can send the request again
- */
-export function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
-  const { idempotency } = request;
-  return idempotency === null ? ingestNew(deps, request) : ingestKeyed(deps, request, idempotency);
+/** Results of the lookups that a request has waited for. */
+interface Lookups {
+  /** Sessions of the request by id. Undefined if all sessions were cached. */
+  sessions: ReadonlyMap<string, CachedSession> | undefined;
+  /** Claims an idempotency key that an earlier request has used. Undefined if the key is new, or if there is no key. */
+  claimUsedKey: ((indexes: readonly number[]) => Promise<Claim>) | undefined;
+  claim: Claim | undefined;
+  /** Reports of replayed events by event id, from ClickHouse. Undefined if the request is not a replay. */
+  linked: ReadonlyMap<string, readonly string[]> | undefined;
 }
 
 /** @param key UUIDv7 in lower case, or undefined if the request has no idempotency key */
@@ -86,258 +77,261 @@ export function idempotencyOf(key: string | undefined, body: Buffer): Idempotenc
   return key === undefined ? null : { key, digest: sha256(body) };
 }
 
-async function ingestKeyed(
+/**
+ * @throws Rejected if the client must change the request
+ * @throws Unavailable if the client can send the request again
+ */
+export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
+  const { idempotency } = request;
+  const lookups: Lookups = {
+    sessions: undefined,
+    claimUsedKey: undefined,
+    claim: undefined,
+    linked: undefined,
+  };
+  try {
+    if (idempotency !== null) await claimNewKey(deps, request, idempotency, lookups);
+    return await ingestClaimed(deps, request, lookups);
+  } catch (error) {
+    // A rejected request has appended no event.
+    if (error instanceof Rejected && lookups.claim?.isReplay === false) lookups.claim.cancel();
+    throw error;
+  } finally {
+    if (lookups.claim?.isReplay === false) lookups.claim.release();
+  }
+}
+
+async function claimNewKey(
   deps: IngestDeps,
   request: IngestRequest,
-  idempotency: Idempotency,
-): Promise<IngestAnswer> {
+  { key, digest }: Idempotency,
+  lookups: Lookups,
+): Promise<void> {
   const { tenant, project } = request.principal;
-  const { key, digest } = idempotency;
   const keyed = { tenantId: tenant.id, projectId: project.id, key, digest };
-  let claim: ClaimedKey | UsedKey;
   try {
-    claim = await deps.replays.claimNew(keyed, () => void countValid(request));
+    const claim = await deps.replays.claimNew(keyed, () => void countValid(deps, request));
+    if (typeof claim !== 'string') lookups.claim = claim;
+    else
+      lookups.claimUsedKey = (indexes) =>
+        deps.replays.claim({ ...keyed, indexes, isAppended: claim === 'appended' });
   } catch (error) {
     // Reports the problems of the body first. Does not look up sessions, because ClickHouse may be unavailable.
-    if (countValid(request) > 0) throw error;
-    return await ingestAny(deps, request, undefined);
+    if (countValid(deps, request) > 0) throw error;
   }
-  if (typeof claim === 'string') {
-    const isAppended = claim === 'appended';
-    return await ingestAny(deps, request, (indexes) => deps.replays.claim({ ...keyed, indexes, isAppended }));
-  }
-  try {
-    return await ingestNew(deps, request, claim);
-  } finally {
-    claim.release();
-  }
-}
-
-/** Stores a new request: it has no idempotency key, or the log has no events of the key. */
-async function ingestNew(
-  deps: IngestDeps,
-  request: IngestRequest,
-  claim?: ClaimedKey,
-): Promise<IngestAnswer> {
-  const ordinary = await deps.ordinary.tryIngest(request, claim);
-  if (ordinary === undefined) return await ingestAny(deps, request, claim && (() => Promise.resolve(claim)));
-  const { body, accepted } = ordinary;
-  const status = request.isLenient ? 207 : 201;
-  return { status, isReplay: false, body, accepted, ignored: [], rejectedElements: [], warned: [] };
-}
-
-/** Claims the idempotency key for the elements with these indexes. */
-type ClaimKey = (indexes: readonly number[]) => Promise<Claim>;
-
-/** @param claimKey undefined if the request has no idempotency key */
-async function ingestAny(
-  deps: IngestDeps,
-  request: IngestRequest,
-  claimKey: ClaimKey | undefined,
-): Promise<IngestAnswer> {
-  const { principal, isLenient } = request;
-  const { scanned, elements: sent } = readRequest(request);
-  const checked = await check(deps, request, sent);
-  if (!isLenient && checked.problems.length > 0) throw elementsRejection(checked.problems);
-
-  const done = await storeOnce(deps, request, checked, claimKey);
-  const { stored, isReplay, accepted, rateLimited } = done;
-  if (isReplay) deps.metrics.replays.inc();
-  const events = await answerDrafts(deps, principal, checked.drafts, { stored, isReplay });
-  const ignored = scanned.unknown;
-  const warned = skewedTimes(timesOf(checked.drafts, scanned.elements), deps.clock.now());
-  const headers = { ...rateLimited?.headers, ...sampledHeader(stored), ...skewHeader(warned) };
-  const result = { isReplay, accepted, ignored, warned, headers };
-  if (!isLenient) {
-    const array = eventArray(events.map(({ event }) => event));
-    return { ...result, status: isReplay ? 200 : 201, body: array, rejectedElements: [] };
-  }
-  const rejectedElements = [...checked.problems, ...excludedProblems(done, checked.drafts)];
-  const elements: (AnsweredEvent | ElementProblem[])[] = scanned.elements.map(() => []);
-  for (const problem of rejectedElements) {
-    const at = elements[problem.index];
-    if (Array.isArray(at)) at.push(problem);
-  }
-  for (const { index, event } of events) elements[index] = event;
-  return { ...result, status: 207, body: lenientArray(elements, request.requestId), rejectedElements };
-}
-
-/** @throws Rejected if the body is not a list of events */
-function readRequest({ principal: { revision }, body, isStrict }: IngestRequest) {
-  const scanned = scanRequest(body, revision);
-  const read = readElements(body, scanned.elements, revision);
-  const unknownProblems = isStrict ? unknownFieldProblems(scanned.unknown, EVENT_INPUT[revision]) : [];
-  const invalidProblems = read.problems.length === 0 ? [] : withNearMisses(read.problems, scanned.unknown);
-  const elements: Elements = { ...read, problems: [...invalidProblems, ...unknownProblems] };
-  return { scanned, elements };
 }
 
 /** Counts the events that are valid if their sessions exist. @throws Rejected if the body makes the request invalid */
-function countValid(request: IngestRequest): number {
-  const { drafts, problems } = readRequest(request).elements;
+function countValid(deps: IngestDeps, request: IngestRequest): number {
+  const { problems } = readBody(deps, request);
   if (!request.isLenient && problems.length > 0) throw elementsRejection(problems);
-  return drafts.length;
+  return deps.batch.columns.count;
 }
+
+/** Reads the body again after each lookup, because other requests have used the arrays in the meantime. */
+async function ingestClaimed(
+  deps: IngestDeps,
+  request: IngestRequest,
+  lookups: Lookups,
+): Promise<IngestAnswer> {
+  const { batch, sessions, quotas, clock } = deps;
+  const { principal, isLenient } = request;
+  for (;;) {
+    const read = readBody(deps, request);
+    const sessionProblems = batch.findSessions(sessions, request, lookups.sessions);
+    if (sessionProblems === undefined) {
+      const isInvalid = read.problems.length > 0 && !isLenient;
+      const rejection = isInvalid ? () => elementsRejection(read.problems) : undefined;
+      lookups.sessions = await findSessions(sessions, principal, batch.sessionIds(), rejection);
+      continue;
+    }
+    const problems = inOrder(read.problems, sessionProblems);
+    if (problems.length > 0 && !isLenient) throw elementsRejection(problems);
+    const receivedAt = clock.now();
+    const checked = { ...read, problems, receivedAt };
+    if (batch.countOf(NEW, NEW) === 0) return await respond(deps, request, checked, lookups, undefined);
+    if (lookups.claimUsedKey !== undefined && lookups.claim === undefined) {
+      lookups.claim = await lookups.claimUsedKey(batch.newIndexes());
+      if (lookups.claim.isReplay) lookups.linked = await linksOfReplay(deps, request, lookups.claim.stored);
+      continue;
+    }
+    const ledger =
+      lookups.linked === undefined ? quotas.ledgerIfOpen(principal.tenant, monthOf(receivedAt)) : undefined;
+    if (ledger !== 'unopened') return await respond(deps, request, checked, lookups, ledger);
+    await quotas.ledger(principal.tenant, monthOf(receivedAt));
+  }
+}
+
+interface ReadBody {
+  readonly problems: readonly ElementProblem[];
+  readonly ignored: readonly UnknownField[];
+  /** Times of the valid events. Empty if no time can differ strongly from the server's time. */
+  readonly times: readonly SentTime[];
+  /** Number of elements in the body. */
+  readonly elements: number;
+}
+
+interface CheckedBody extends ReadBody {
+  readonly receivedAt: number;
+}
+
+/**
+ * Reads the valid events into the arrays. Scans the body again if it is invalid or unusual.
+ * @throws Rejected if the body is not a list of events
+ */
+function readBody({ batch, clock }: IngestDeps, { body, principal, isStrict }: IngestRequest): ReadBody {
+  const { columns } = batch;
+  const { revision } = principal;
+  if (columns.read(body, revision) && !isSkewed(columns.earliest, columns.latest, clock.now()))
+    return { problems: [], ignored: [], times: [], elements: columns.count };
+  const { elements, unknown } = scanRequest(body, revision);
+  const { drafts, problems } = readElements(body, elements, revision);
+  columns.fill(drafts, elements);
+  const unknownProblems = isStrict ? unknownFieldProblems(unknown, EVENT_INPUT[revision]) : [];
+  const invalidProblems = problems.length === 0 ? [] : withNearMisses(problems, unknown);
+  return {
+    problems: [...invalidProblems, ...unknownProblems],
+    ignored: unknown,
+    times: timesOf(drafts, elements),
+    elements: elements.length,
+  };
+}
+
+function inOrder(
+  problems: readonly ElementProblem[],
+  others: readonly ElementProblem[],
+): readonly ElementProblem[] {
+  if (problems.length + others.length === 0) return problems;
+  return [...problems, ...others].sort((a, b) => a.index - b.index);
+}
+
+/** Stores the new events of the arrays, and builds the response. Uses the arrays only before its first `await`. */
+async function respond(
+  deps: IngestDeps,
+  request: IngestRequest,
+  { problems: found, ignored, times, elements, receivedAt }: CheckedBody,
+  { claim, linked }: Lookups,
+  ledger: QuotaLedger | undefined,
+): Promise<IngestAnswer> {
+  const { batch, metrics, clock } = deps;
+  const { principal, body, isLenient, requestId } = request;
+  const isReplay = claim?.isReplay ?? false;
+  batch.markEarlier(claim?.stored ?? []);
+  const switchedOff = batch.applySwitches(request, receivedAt);
+  if (switchedOff.length > 0) metrics.switched.inc({ action: 'reject' }, switchedOff.length);
+  if (switchedOff.length > 0 && !isLenient) throw elementsRejection(switchedOff);
+  const limited = acquirePermit(deps, request);
+  const problems = [...found, ...switchedOff, ...limited.problems];
+
+  const sampled = batch.countOf(NEW | SAMPLED_OUT, NEW | SAMPLED_OUT);
+  const events = batch.countOf(NEW, NEW);
+  const appended = events === 0 ? undefined : appendBatch(deps, request, { ledger, receivedAt });
+  const reportIds = reportIdsOf(deps, request, linked);
+  const { revision } = principal;
+  const answer = answerOf(batch, { body, revision }, reportIds, { elements, problems, requestId });
+  const warned = times.length === 0 ? [] : skewedTimes(accepted(times, found), clock.now());
+  const headers = { ...limited.headers, ...sampledHeader(batch), ...skewHeader(warned) };
+  const columns = claim?.isReplay === false && events > 0 ? batch.takeNewEvents() : undefined;
+
+  await appended;
+  if (ignored.length + problems.length + warned.length === 0) freeBytes(body);
+  if (sampled > 0) metrics.switched.inc({ action: 'sample' }, sampled);
+  if (isReplay) metrics.replays.inc();
+  if (claim?.isReplay === false) {
+    if (columns === undefined) claim.cancel();
+    else {
+      claim.complete(columns);
+      freeBytes(columns.ids);
+    }
+  }
+  return {
+    status: isLenient ? 207 : isReplay ? 200 : 201,
+    isReplay,
+    body: answer,
+    accepted: events === 0 ? undefined : { receivedAtMs: receivedAt, events, sampled },
+    ...{ ignored, warned, headers, rejectedElements: problems },
+  };
+}
+
+function accepted(times: readonly SentTime[], problems: readonly ElementProblem[]): readonly SentTime[] {
+  const rejected = new Set(problems.map(({ index }) => index));
+  return times.filter(({ index }) => !rejected.has(index));
+}
+
+/**
+ * Acquires the rate limit for the new events, and rejects the other events of a lenient request.
+ * @throws Rejected if the limit is exceeded and the request is not lenient
+ */
+function acquirePermit(
+  { batch, limits }: IngestDeps,
+  { principal, isLenient }: IngestRequest,
+): {
+  readonly problems: readonly ElementProblem[];
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+} {
+  if (!isRestricted(principal)) return NOT_LIMITED;
+  const wanted = batch.countOf(NEW | SAMPLED_OUT, NEW);
+  const { count, rejection } = limits.acquireEvents(principal, wanted, isLenient ? 1 : wanted);
+  if (rejection === undefined) return NOT_LIMITED;
+  if (!isLenient) throw rejection;
+  const { code, message: detail, headers } = rejection;
+  const problems = batch.rejectAfter(count).map((index) => ({ index, pointer: '', code, detail }));
+  return { problems, headers };
+}
+
+const NOT_LIMITED = { problems: [] };
 
 /** Returns the header `Questlog-Sampled`, which says how many acknowledged events a sampling switch dropped. */
-function sampledHeader(stored: readonly StoredElement[]): Record<string, string> {
-  const out = stored.filter(({ isSampledOut }) => isSampledOut === true).length;
-  return out === 0 ? {} : { 'Questlog-Sampled': `${out} of ${stored.length}` };
+function sampledHeader(batch: EventBatch): Record<string, string> {
+  const out = batch.countOf(SAMPLED_OUT, SAMPLED_OUT);
+  return out === 0 ? {} : { 'Questlog-Sampled': `${out} of ${batch.columns.count - batch.countOf(ANY, 0)}` };
 }
 
-function excludedProblems(
-  { stored, rateLimited, switchedOff = [] }: StoreResult,
-  drafts: readonly Draft[],
-): readonly ElementProblem[] {
-  if (rateLimited === undefined) return switchedOff;
-  const { code, message: detail } = rateLimited;
-  const done = new Set([...stored, ...switchedOff].map(({ index }) => index));
-  const others = drafts.filter(({ index }) => !done.has(index));
-  return [...switchedOff, ...others.map(({ index }) => ({ index, pointer: '', code, detail }))];
-}
+const ANY = 0xff;
 
-/** Finds the sessions of the valid elements. Adds a problem for each element with an unknown session. */
-async function check(
-  { sessions }: IngestDeps,
-  { principal, idempotency, isLenient }: IngestRequest,
-  elements: Elements,
-): Promise<AssignedDrafts> {
-  const { tenant, project, buildIds } = principal;
-  const { problems } = elements;
-  const rejection = problems.length > 0 && !isLenient ? () => elementsRejection(problems) : undefined;
-  const sessionsById = await findSessions(sessions, principal, sessionsOf(elements.drafts), rejection);
-  const lane = laneOfSession(idempotency?.key ?? crypto.randomUUID(), tenant.spread);
-  return assignLanes(elements, sessionsById, { lane, projectId: project.id, buildIds });
-}
-
-async function storeOnce(
-  deps: IngestDeps,
-  request: IngestRequest,
-  { drafts }: AssignedDrafts,
-  claimKey: ClaimKey | undefined,
-): Promise<StoreResult> {
-  if (drafts.length === 0) return { stored: [], isReplay: false };
-  if (claimKey === undefined) {
-    const { created, ...result } = await store(deps, request, drafts);
-    return { stored: created, isReplay: false, ...result };
-  }
-  const claim = await claimKey(drafts.map(({ index }) => index));
-  if (claim.isReplay) return { stored: claim.stored, isReplay: true };
-  const done = new Set(claim.stored.map(({ index }) => index));
-  const missing = drafts.filter(({ index }) => !done.has(index));
-  try {
-    const { created, ...result } = await store(deps, request, missing);
-    if (created.length > 0) return { stored: claim.complete(created), isReplay: false, ...result };
-    claim.cancel();
-    return { stored: claim.stored, isReplay: false, ...result };
-  } catch (error) {
-    // A rejected request has appended no event.
-    if (error instanceof Rejected) claim.cancel();
-    else claim.release();
-    throw error;
-  }
-}
-
-type StoreResult = Pick<IngestAnswer, 'isReplay'> &
-  Partial<StoredEvents> & { readonly stored: readonly StoredElement[] };
-
-interface StoredEvents {
-  readonly created: readonly StoredElement[];
-  readonly accepted: AcceptedEvents | undefined;
-  readonly switchedOff: readonly ElementProblem[];
-  readonly rateLimited: Rejected | undefined;
-}
-
-async function store(
-  deps: IngestDeps,
-  request: IngestRequest,
-  wanted: readonly AssignedDraft[],
-): Promise<StoredEvents> {
-  const { principal, isLenient, idempotency } = request;
-  const receivedAt = deps.clock.now();
-  const own = idempotency?.key;
-  const {
-    kept,
-    sampledOut,
-    rejectedElements: switchedOff,
-  } = applySwitches(deps, principal, wanted, receivedAt, own);
-  if (switchedOff.length > 0 && !isLenient) throw elementsRejection(switchedOff);
-  const minimum = isLenient ? 1 : kept.length;
-  const { count, rejection: rateLimited }: EventPermit = isRestricted(principal)
-    ? deps.limits.acquireEvents(principal, kept.length, minimum)
-    : { count: kept.length };
-  if (rateLimited !== undefined && !isLenient) throw rateLimited;
-  const result = { switchedOff, rateLimited };
-  if (count + sampledOut.length === 0) return { created: [], accepted: undefined, ...result };
-  const decided = await decideEvents(deps, principal, {
-    ...{ receivedAt, sampledOut, idempotency },
-    drafts: rateLimited === undefined ? kept : kept.slice(0, count),
-    // If sampling dropped events, writes one record per event. After a change of the sampling rate, a retry can then add the
-    // dropped events and does not repeat the stored events.
-    shape: sampledOut.length > 0 ? 'event' : recordShape(principal, request),
-  });
-  await appendEvents(deps, principal, decided);
-  const out = decided.sampledOut.map((event) => ({ ...withoutPayload(event), isSampledOut: true }));
-  if (out.length > 0) deps.metrics.switched.inc({ action: 'sample' }, out.length);
-  const created = [...decided.created.map(withoutPayload), ...out];
-  const accepted = { receivedAtMs: receivedAt, events: created.length, sampled: out.length };
-  return { created, accepted, ...result };
-}
-
-/** Drops the payload, because the payload is a slice of the request body and would keep the whole body in memory. */
-function withoutPayload({ index, id, occurredAt, overQuota }: StoredElement): StoredElement {
-  return { index, id, occurredAt, overQuota };
-}
-
-function applySwitches(
-  { metrics }: IngestDeps,
-  { project: { switches = [] } }: Principal,
-  wanted: readonly AssignedDraft[],
-  nowMs: number,
-  key: string | undefined,
-): SwitchResult<AssignedDraft> {
-  if (switches.length === 0) return { kept: wanted, sampledOut: [], rejectedElements: [] };
-  const found = switchEvents(switches, wanted, { nowMs, fallbackKey: key ?? crypto.randomUUID() });
-  metrics.switched.inc({ action: 'reject' }, found.rejectedElements.length);
-  return found;
-}
-
-async function answerDrafts(
-  { reports, store: clickhouse }: IngestDeps,
-  principal: Principal,
-  drafts: readonly Draft[],
-  { stored, isReplay }: { stored: readonly StoredElement[]; isReplay: boolean },
-): Promise<{ index: number; event: AnsweredEvent }[]> {
-  const { project, revision } = principal;
-  // A replayed event can belong to reports that are not cached. Reads the links of these reports from ClickHouse.
-  const linked = isReplay ? await linksOfReplay(reports, clickhouse, principal, stored) : undefined;
-  const byIndex: (StoredElement | undefined)[] = [];
-  for (const event of stored) byIndex[event.index] = event;
-  const found: { index: number; event: AnsweredEvent }[] = [];
-  for (const draft of drafts) {
-    const event = byIndex[draft.index];
-    if (event === undefined) continue;
-    const { id, occurredAt } = event;
-    const linkable = { id, sessionId: draft.sessionId, occurredAt };
-    // Returns no reports for an event that a sampling switch dropped, because the event is not stored.
-    const isStored = event.isSampledOut !== true;
-    const reportIds = isStored ? reports.reportsOf(project.id, linkable, linked?.get(id)) : [];
-    const overQuota = revision === 'A' ? event.overQuota : undefined;
-    found.push({ index: draft.index, event: { ...draft, id, occurredAt, overQuota, reportIds } });
+/** @param linked for a replay, the reports of the events in ClickHouse. A replayed event can belong to uncached reports. */
+function reportIdsOf(
+  { reports, batch }: IngestDeps,
+  { principal, idempotency }: IngestRequest,
+  linked: Lookups['linked'],
+): ReportIds {
+  const { id: projectId } = principal.project;
+  const { columns, sessions, states, ids } = batch;
+  // A report can list the id of a future event only if the client can compute the id. This requires an idempotency key,
+  // because other event ids are random.
+  const canBeNamed = linked !== undefined || (idempotency !== null && reports.hasNamedEvents(projectId));
+  let found: (readonly string[])[] | undefined;
+  let open: readonly OpenReport[] = [];
+  for (let event = 0; event < columns.count; event++) {
+    const sessionId = sessions[event]?.sessionId ?? null;
+    if (event === 0 || sessions[event] !== sessions[event - 1])
+      open = sessionId === null ? [] : reports.linkableReports(projectId, sessionId);
+    if (open.length === 0 && !canBeNamed) continue;
+    // The linker links neither rejected events nor events that a sampling switch dropped, because they are not stored.
+    const state = states[event] ?? 0;
+    if (state === 0 || (state & SAMPLED_OUT) !== 0) continue;
+    const occurredAt = columns.timeOf(event);
+    const id = canBeNamed ? ids.toString('latin1', event * UUID_LENGTH, (event + 1) * UUID_LENGTH) : '';
+    const reportIds = canBeNamed
+      ? reports.reportsOf(projectId, { id, sessionId, occurredAt }, linked?.get(id))
+      : reportsInWindow(open, occurredAt);
+    if (reportIds.length > 0) {
+      found ??= [];
+      found[event] = reportIds;
+    }
   }
   return found;
 }
 
 async function linksOfReplay(
-  reports: ReportCache,
-  clickhouse: Store,
-  { tenant, project }: Principal,
+  { reports, store }: IngestDeps,
+  { principal: { tenant, project } }: IngestRequest,
   stored: readonly StoredElement[],
 ): Promise<ReadonlyMap<string, readonly string[]>> {
   const ids = stored.map(({ id }) => id);
   try {
     if (!(await reports.hasReports(tenant.id, project.id))) return new Map();
-    return await linkedReports(clickhouse, project.id, ids);
+    return await linkedReports(store, project.id, ids);
   } catch (error) {
     // Responds without links if ClickHouse is unavailable, because the client must learn that the events are stored.
     if (error instanceof Unavailable) return new Map();

@@ -1,4 +1,4 @@
-/** Tests that a request with an idempotency key gives the same records and the same response on the fast and the slow path. */
+/** Tests that each event of a request with an idempotency key is stored once, however the request is read and repeated. */
 
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
@@ -6,10 +6,10 @@ import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { openLimits } from '../limits/limits.ts';
 import { ingestMetrics } from '../metrics.ts';
-import { sha256 } from './core/accept.ts';
+import { sha256 } from './core/keyedIds.ts';
 import { KEY, SESSION } from './damagedBodies.testing.ts';
+import { EventBatch } from './eventBatch.ts';
 import { type IngestDeps, idempotencyOf, ingest } from './ingestEvents.ts';
-import { OrdinaryIngest } from './ingestOrdinary.ts';
 import { OwnAppends } from './ownAppends.ts';
 import { openReplays } from './replays.ts';
 import { RandomPool } from './storeEvents.ts';
@@ -43,19 +43,20 @@ test.each([
     { switches: [{ ...SWITCH, eventType: null, playerShare: 1e-10 }] },
   ],
   ['events of a session with an open report', BATCH, { hasReport: true }],
-])('stores %s as the slow path does, and a retry returns the same events', async (_, body, options) => {
-  const [fast, slow] = [aProcess(options), aProcess({ ...options, isFast: false })];
-  const first = await fast.send(body);
-  expect({ headers: {}, ...first }).toEqual(await slow.send(body));
-  expect(fast.appended()).toEqual(slow.appended());
-  expect([fast.taken(), slow.taken()]).toEqual([1, 0]);
-  // The elements have no payloads. A payload in the cache would keep the whole body in memory for a day.
-  expect(await fast.remembered(body)).toStrictEqual(await slow.remembered(body));
+])(
+  'stores %s in the same way after `read` and after `fill`, and a retry returns the same events',
+  async (_, body, options) => {
+    const [read, filled] = [aProcess(options), aProcess({ ...options, isFilled: true })];
+    const first = await read.send(body);
+    expect(first).toEqual(await filled.send(body));
+    expect(read.appended()).toEqual(filled.appended());
+    expect(await read.remembered(body)).toStrictEqual(await filled.remembered(body));
 
-  const retry = await fast.send(body);
-  expect([retry.isReplay, retry.body]).toEqual([true, first.body]);
-  expect(fast.appended()).toEqual(slow.appended());
-});
+    const retry = await read.send(body);
+    expect([retry.isReplay, retry.body]).toEqual([true, first.body]);
+    expect(read.appended()).toEqual(filled.appended());
+  },
+);
 
 test.each([
   ['another build than the builds of the token', ONE_OF_BUILD, { buildIds: [SESSION] }, 'build_not_allowed'],
@@ -78,7 +79,7 @@ test.each([
 });
 
 test('stores the events of a lenient request that the rate limit allows, and a retry adds the others', async () => {
-  const { send, appended, clock, taken } = aProcess({ limits: { eventsPerSecond: 60, burstSeconds: 1 } });
+  const { send, appended, clock } = aProcess({ limits: { eventsPerSecond: 60, burstSeconds: 1 } });
   await send(Array(50).fill(event), { key: OTHER_KEY });
   const body = Array(15).fill(event);
   const first = JSON.parse((await send(body, { isLenient: true })).body.toString());
@@ -89,7 +90,35 @@ test('stores the events of a lenient request that the rate limit allows, and a r
   clock.ms += 2_000;
   expect((await send(body, { isLenient: true })).status).toBe(207);
   expect(appended().map(({ message }) => message.events.length)).toEqual([50, ...Array(15).fill(1)]);
-  expect(taken()).toBe(1);
+});
+
+test('acknowledges events that a switch samples out after the others for the quota, and does not store them', async () => {
+  const sample = { ...SWITCH, eventType: 'sampled', action: 'sample', sampleRate: 0 };
+  const { send, appended, used } = aProcess({ revision: 'A', switches: [sample] });
+  const { body, headers, accepted } = await send([
+    { ...event, eventType: 'sampled' },
+    ...Array(4).fill(event),
+  ]);
+  const flags = JSON.parse(body.toString()).map(({ overQuota }: { overQuota: boolean }) => overQuota);
+  expect([flags, used()]).toEqual([[true, false, false, false, false], 4]);
+  expect(headers).toEqual({ 'Questlog-Sampled': '1 of 5' });
+  expect(accepted).toEqual({ receivedAtMs: NOW_MS, events: 5, sampled: 1 });
+  // With one record per event, a retry after a change of the sampling rate can add the dropped event.
+  expect(appended().map(({ message }) => message.events.map(({ eventType }) => eventType))).toEqual(
+    Array(4).fill([event.eventType]),
+  );
+});
+
+test('does not mix the events of requests that wait for the lookup of a session or a quota', async () => {
+  const { send, appended, lookUp } = aProcess();
+  Object.assign(lookUp, { hasSessions: false, hasQuota: false });
+  const bodies = ['a', 'b', 'c'].map((eventType, i) => Array(i + 1).fill({ ...event, eventType }));
+  const keys = [OTHER_KEY, KEY, null];
+  const answers = await Promise.all(bodies.map((body, i) => send(body, { key: keys[i] })));
+  const typesOf = (events: readonly { eventType: string }[]) => events.map(({ eventType }) => eventType);
+  expect(answers.map(({ body }) => typesOf(JSON.parse(body.toString())))).toEqual(bodies.map(typesOf));
+  const records = appended().map(({ message }) => typesOf(message.events));
+  expect(records.toSorted((one, other) => one.length - other.length)).toEqual(bodies.map(typesOf));
 });
 
 test('stores concurrent requests with the same key once, also after a failed append', async () => {
@@ -180,12 +209,10 @@ test('does not look up sessions after a failed lookup of the key', async () => {
   expect([invalid.status, invalid.rejectedElements.length]).toEqual([207, 1]);
 });
 
-test('looks up the key of a request once, also on the slow path', async () => {
-  const { send, lookUp, taken } = aProcess();
-  const body = { ...event, eventType: 'a "quoted" type' };
-  expect((await send(body)).status).toBe(201);
-  expect([lookUp.queries, taken()]).toEqual([1, 0]);
-  expect((await send(body)).isReplay).toBe(true);
+test('looks up the key of a request once', async () => {
+  const { send, lookUp } = aProcess();
+  expect((await send(event)).status).toBe(201);
+  expect((await send(event)).isReplay).toBe(true);
   expect(lookUp.queries).toBe(1);
 });
 
@@ -203,7 +230,6 @@ test('a lenient retry at another process repeats the record of a stored session 
   await first.send(body);
   second.sessions.add(KEY);
   await second.send(body);
-  expect([first.taken(), second.taken()]).toEqual([0, 1]);
   const [stored] = first.appended();
   expect(second.appended()).toEqual([stored, expect.anything()]);
   expect(second.appended()[1]?.message.events.map(({ sessionId }) => sessionId)).toEqual([KEY]);
@@ -230,7 +256,8 @@ test.each(['hasReport', 'isNamed'] as const)(
 );
 
 interface ProcessOptions {
-  readonly isFast?: boolean;
+  /** True if the requests are read with the scanner that explains invalid requests. */
+  readonly isFilled?: boolean;
   readonly isLenient?: boolean;
   readonly revision?: string;
   readonly switches?: readonly unknown[];
@@ -239,13 +266,21 @@ interface ProcessOptions {
   readonly limits?: unknown;
 }
 
-function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options }: ProcessOptions = {}) {
+function aProcess({ isFilled = false, revision = 'B', hasReport = false, ...options }: ProcessOptions = {}) {
   const metrics = ingestMetrics(createMetricsRegistry());
   const clock = { ms: NOW_MS, now: () => clock.ms };
   const values: Buffer[] = [];
   const sessions = new Set([SESSION]);
   const lookUp = {
-    ...{ hasReport, isNamed: false, isBroken: false, queries: 0, answer: Promise.resolve() },
+    ...{
+      hasReport,
+      isNamed: false,
+      isBroken: false,
+      hasSessions: true,
+      hasQuota: true,
+      queries: 0,
+      answer: Promise.resolve(),
+    },
     appends: [] as object[],
   };
   const broker = { isBroken: false };
@@ -271,9 +306,8 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
   };
   const session = { lane: 5, buildId: KEY, player: 1 };
   const recent = { ...session, projectId: KEY, sessionId: SESSION, build: Buffer.from(KEY) };
-  let taken = 0;
   let sessionLookups = 0;
-  const known = {
+  const deps = {
     ...{ clock, metrics, store, partitions: 12, random: new RandomPool(), received: [] },
     limits: openLimits(clock, metrics, () => 1),
     ownAppends: new OwnAppends(() => undefined),
@@ -283,7 +317,7 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
         return new Map(ids.filter((id) => sessions.has(id)).map((id) => [id, session]));
       },
       peek: (_: string, __: Uint32Array, ___: number, idOf: () => string) =>
-        sessions.has(idOf()) ? { ...recent, sessionId: idOf() } : undefined,
+        lookUp.hasSessions && sessions.has(idOf()) ? { ...recent, sessionId: idOf() } : undefined,
     },
     reports: {
       reportsOf: (_: string, { sessionId }: { sessionId: string | null }) =>
@@ -293,8 +327,11 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
       hasReports: async () => false,
     },
     replays: openReplays({ store, clock, projection } as never),
-    quotas: { ledger: async () => ledger, ledgerIfOpen: () => ledger },
-    codec: { schemaId: 0, encode: (message: never) => eventsAccepted.framed(0, message) },
+    quotas: {
+      ledger: async () => void Object.assign(lookUp, { hasQuota: true }),
+      ledgerIfOpen: () => (lookUp.hasQuota ? ledger : 'unopened'),
+    },
+    codec: { schemaId: 0 },
     log: {
       append: async (_: string, __: number, records: readonly { value: Buffer }[]) => {
         // The caller frees the buffers after the append.
@@ -303,21 +340,23 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
         return { baseOffset: values.length - records.length };
       },
     },
-  } as unknown as Omit<IngestDeps, 'ordinary'>;
-  const ordinary = new OrdinaryIngest(known, known.sessions, known.reports, clock);
-  const tryIngest: OrdinaryIngest['tryIngest'] = (request, claim) => {
-    const answer = isFast ? ordinary.tryIngest(request, claim) : undefined;
-    if (answer !== undefined) taken += 1;
-    return answer;
-  };
-  const deps = { ...known, ordinary: { tryIngest } } as IngestDeps;
+    batch: new EventBatch(),
+  } as unknown as IngestDeps;
+  if (isFilled) deps.batch.columns.read = () => false;
   const tenant = { id: SESSION, monthlySoftQuota: 4, spread: 8 };
   const { switches = [], limits = null, buildIds } = options;
   const principal = { tenant, project: { id: KEY, switches, limits }, buildIds, revision } as never;
   return {
-    send: (sent: unknown, { key = KEY, isLenient = options.isLenient ?? false } = {}) => {
+    /** A request with the key null has no idempotency key. */
+    send: (
+      sent: unknown,
+      {
+        key = KEY,
+        isLenient = options.isLenient ?? false,
+      }: { key?: string | null | undefined; isLenient?: boolean } = {},
+    ) => {
       const body = Buffer.from(JSON.stringify(sent));
-      const idempotency = idempotencyOf(key, body);
+      const idempotency = idempotencyOf(key ?? undefined, body);
       return ingest(deps, { principal, body, idempotency, isLenient, isStrict: false, requestId: '' });
     },
     appended: () =>
@@ -329,7 +368,5 @@ function aProcess({ isFast = true, revision = 'B', hasReport = false, ...options
     ...{ broker, clock, lookUp, sessions },
     used: () => used,
     sessionLookups: () => sessionLookups,
-    /** Returns the number of requests that took the fast path. */
-    taken: () => taken,
   };
 }

@@ -1,5 +1,6 @@
 /** Tests that the cache of replays returns exactly the events of a request. */
 import { expect, test } from 'vitest';
+import { NEW, OVER_QUOTA } from './core/eventBytes.ts';
 import { ReplayCache } from './replayCache.ts';
 
 const DIGEST = Buffer.alloc(32, 1);
@@ -22,13 +23,19 @@ test('returns the events of a request that crosses the end of the buffers, and e
   );
   cache.complete(newer, [anEvent(1), anEvent(3)]);
   const ids = Buffer.from(Array.from({ length: 30 }, (_, index) => idOf(index)).join(''));
-  const micros = Float64Array.from({ length: 30 }, (_, i) => i - 7 * 2 ** 33);
-  cache.complete(crossing, { ids, micros, count: 20, remaining: 19 });
-  const occurredAt = (index: number) => BigInt(index) - 7n * 2n ** 33n;
+  const earlier = { ...anEvent(21), isSampledOut: true };
+  const added = {
+    ...{ ids, count: 20, indexes: Uint16Array.from({ length: 20 }, (_, i) => i) },
+    seconds: Float64Array.from({ length: 20 }, (_, i) => i - 7 * 2 ** 33),
+    micros: Int32Array.from({ length: 20 }, (_, i) => i),
+    states: Uint8Array.from({ length: 20 }, (_, i) => NEW | (i === 19 ? OVER_QUOTA : 0)),
+  };
+  cache.complete(crossing, [earlier], added);
+  const occurredAt = (index: number) => (BigInt(index) - 7n * 2n ** 33n) * 1_000_000n + BigInt(index);
   const expected = Array.from({ length: 20 }, (_, index) => {
     return { ...anEvent(index), occurredAt: occurredAt(index), overQuota: index === 19 };
   });
-  expect(cache.find(aRequest(3))).toEqual({ digest: DIGEST, stored: expected });
+  expect(cache.find(aRequest(3))).toEqual({ digest: DIGEST, stored: [earlier, ...expected] });
   expect(cache.find(aRequest(2))?.stored).toEqual([anEvent(1), anEvent(3)]);
   expect([cache.find(aRequest(1)), cache.find(aRequest(2)) !== undefined]).toEqual([undefined, true]);
 });

@@ -2,24 +2,30 @@
 import { randomInt } from 'node:crypto';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { BoundedResource } from '@questlog/runtime/process/metrics';
+import type { AcceptedEvent } from '@questlog/schemas/topics/eventsAccepted';
 import { readUuid, UUID_LENGTH } from '@questlog/schemas/uuid';
-import type { CreatedEvent, Idempotency } from './core/accept.ts';
+import { OVER_QUOTA, SAMPLED_OUT } from './core/eventBytes.ts';
+import type { Idempotency } from './core/keyedIds.ts';
 
 /** Stored event of a request with an idempotency key. The payload is omitted, because a retry sends the payload again. */
-export interface StoredElement extends Pick<CreatedEvent, 'index' | 'id' | 'occurredAt' | 'overQuota'> {
+export interface StoredElement extends Pick<AcceptedEvent, 'id' | 'occurredAt' | 'overQuota'> {
+  /** Index of the event in the request. */
+  readonly index: number;
   /** True if a sampling switch dropped the event. Such an event was acknowledged to the client, but was not stored. */
   readonly isSampledOut?: boolean;
 }
 
-/** Events of a request that took the fast path. All elements of such a request are valid. */
+/** Events that one attempt of a request has stored, as arrays. */
 export interface StoredColumns {
   readonly count: number;
   /** Ids of the events as text, 36 bytes per event. */
   readonly ids: Buffer;
-  /** Time of each event in microseconds since the epoch. */
-  readonly micros: Float64Array;
-  /** Number of events that the tenant's quota still allowed before the request. */
-  readonly remaining: number;
+  readonly indexes: Uint16Array;
+  /** Time of each event: seconds since the epoch, and microseconds that are added to the seconds. */
+  readonly seconds: Float64Array;
+  readonly micros: Int32Array;
+  /** For each event, a combination of `OVER_QUOTA` and `SAMPLED_OUT`. Other bits are ignored. */
+  readonly states: Uint8Array;
 }
 
 /** Request with an idempotency key. Its project and its key identify it. */
@@ -107,13 +113,13 @@ export class ReplayCache {
   /**
    * Ends a request, and caches its events. Events of running requests are not in the cache, because failed requests would evict
    * stored requests.
-   * @param stored all events of the request, which must be stored
+   * @param stored events that earlier attempts have stored
+   * @param added events that this attempt has stored
    */
-  complete(request: RunningRequest, stored: readonly StoredElement[] | StoredColumns): void {
+  complete(request: RunningRequest, stored: readonly StoredElement[], added?: StoredColumns): void {
     // Does not cache the events if the log was truncated during the request, because the log may have lost events.
     if (request.truncations === this.#truncations) {
-      const events = 'ids' in stored ? this.#events.addColumns(stored) : this.#events.add(stored);
-      this.#requests.add(request, events, this.#clock.now());
+      this.#requests.add(request, this.#events.add(stored, added), this.#clock.now());
     }
     this.#end(request);
   }
@@ -262,29 +268,26 @@ class PackedRequests {
 /** Buffer in which the texts of ids are parsed. */
 const TEXT = Buffer.alloc(2 * UUID_LENGTH);
 
-const OVER_QUOTA = 1;
-const SAMPLED_OUT = 2;
-
 /**
  * Ring buffers with the latest events. Each event needs about 50 bytes. One object per event would slow down the garbage
  * collector.
  */
 class PackedEvents {
   readonly #ids: Buffer;
-  readonly #highMicros: Int32Array;
-  readonly #lowMicros: Uint32Array;
+  readonly #seconds: Float64Array;
+  readonly #micros: Int32Array;
   readonly #indexes: Uint16Array;
-  readonly #flags: Uint8Array;
+  readonly #states: Uint8Array;
   readonly #size: number;
   /** Number of events that were added since the start of the process. */
   #end = 0;
 
   constructor(size: number) {
     this.#ids = Buffer.alloc(size * UUID_LENGTH);
-    this.#highMicros = new Int32Array(size);
-    this.#lowMicros = new Uint32Array(size);
+    this.#seconds = new Float64Array(size);
+    this.#micros = new Int32Array(size);
     this.#indexes = new Uint16Array(size);
-    this.#flags = new Uint8Array(size);
+    this.#states = new Uint8Array(size);
     this.#size = size;
   }
 
@@ -297,53 +300,48 @@ class PackedEvents {
     return this.#end;
   }
 
-  add(stored: readonly StoredElement[]): EventRange {
+  add(stored: readonly StoredElement[], added?: StoredColumns): EventRange {
     const first = this.#end;
     for (const { index, id, occurredAt, overQuota, isSampledOut = false } of stored) {
-      const flags = (overQuota ? OVER_QUOTA : 0) | (isSampledOut ? SAMPLED_OUT : 0);
-      const at = this.#put(index, flags, Number(occurredAt >> 32n), Number(occurredAt & 0xffffffffn));
-      this.#ids.write(id, at * UUID_LENGTH, 'latin1');
+      const state = (overQuota ? OVER_QUOTA : 0) | (isSampledOut ? SAMPLED_OUT : 0);
+      this.#ids.write(id, (this.#end % this.#size) * UUID_LENGTH, 'latin1');
+      this.#put(index, state, Number(occurredAt / MILLION), Number(occurredAt % MILLION));
     }
-    return { first, count: stored.length };
+    if (added !== undefined) this.#addColumns(added);
+    return { first, count: this.#end - first };
   }
 
-  addColumns({ ids, micros, remaining, count }: StoredColumns): EventRange {
-    const first = this.#end;
-    const at = first % this.#size;
+  #addColumns({ ids, indexes, seconds, micros, states, count }: StoredColumns): void {
+    const at = this.#end % this.#size;
     const beforeWrap = Math.min(count, this.#size - at) * UUID_LENGTH;
     ids.copy(this.#ids, at * UUID_LENGTH, 0, beforeWrap);
     ids.copy(this.#ids, 0, beforeWrap, count * UUID_LENGTH);
-    for (let event = 0; event < count; event++) {
-      const time = micros[event] ?? 0;
-      const high = Math.floor(time / HALF_RANGE);
-      this.#put(event, event >= remaining ? OVER_QUOTA : 0, high, time - high * HALF_RANGE);
-    }
-    return { first, count };
+    for (let event = 0; event < count; event++)
+      this.#put(indexes[event] ?? 0, states[event] ?? 0, seconds[event] ?? 0, micros[event] ?? 0);
   }
 
   read({ first, count }: EventRange): readonly StoredElement[] {
     return Array.from({ length: count }, (_, event) => {
       const at = (first + event) % this.#size;
-      const flags = this.#flags[at] ?? 0;
+      const state = this.#states[at] ?? 0;
       return {
         index: this.#indexes[at] ?? 0,
         id: this.#ids.toString('latin1', at * UUID_LENGTH, (at + 1) * UUID_LENGTH),
-        occurredAt: (BigInt(this.#highMicros[at] ?? 0) << 32n) | BigInt(this.#lowMicros[at] ?? 0),
-        overQuota: (flags & OVER_QUOTA) !== 0,
-        ...((flags & SAMPLED_OUT) !== 0 && { isSampledOut: true }),
+        occurredAt: BigInt(this.#seconds[at] ?? 0) * MILLION + BigInt(this.#micros[at] ?? 0),
+        overQuota: (state & OVER_QUOTA) !== 0,
+        ...((state & SAMPLED_OUT) !== 0 && { isSampledOut: true }),
       };
     });
   }
 
-  #put(index: number, flags: number, highMicros: number, lowMicros: number): number {
+  #put(index: number, state: number, seconds: number, micros: number): void {
     const at = this.#end % this.#size;
     this.#indexes[at] = index;
-    this.#highMicros[at] = highMicros;
-    this.#lowMicros[at] = lowMicros;
-    this.#flags[at] = flags;
+    this.#seconds[at] = seconds;
+    this.#micros[at] = micros;
+    this.#states[at] = state;
     this.#end += 1;
-    return at;
   }
 }
 
-const HALF_RANGE = 2 ** 32;
+const MILLION = 1_000_000n;

@@ -4,8 +4,9 @@ import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { eventId, millisOf } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
-import { keyedTails } from './core/accept.ts';
-import type { StoredElement } from './replayCache.ts';
+import { OVER_QUOTA, SAMPLED_OUT } from './core/eventBytes.ts';
+import { keyedTails } from './core/keyedIds.ts';
+import type { StoredColumns, StoredElement } from './replayCache.ts';
 import { type Claim, type KeyedRequest, openReplays, type Replays } from './replays.ts';
 
 const STARTED_MS = Date.UTC(2026, 10, 21, 12);
@@ -54,7 +55,7 @@ test('a retry waits for the first request, and gets its stored events', async ()
   expect(asked).toHaveLength(1);
   const repeats = [replays.claim(request), replays.claim(request)];
   const stored = [anEvent(), { ...anEvent(1), isSampledOut: true }];
-  expect(first.complete(stored)).toEqual(stored);
+  first.complete(columnsOf(stored));
   for (const repeat of repeats) expect(await repeat).toEqual({ isReplay: true, stored });
 });
 
@@ -78,10 +79,10 @@ test('if the first request releases its claim or stores only some events, one wa
   first.release();
   const second = await next();
   expect(second.stored).toEqual([]);
-  second.complete([anEvent()]);
+  second.complete(columnsOf([anEvent()]));
   const third = await next();
   expect(third.stored).toHaveLength(1);
-  expect(third.complete([anEvent(1)])).toHaveLength(2);
+  third.complete(columnsOf([anEvent(1)]));
   expect(await claims[2]).toMatchObject({ isReplay: true, stored: [{ index: 0 }, { index: 1 }] });
 });
 
@@ -92,7 +93,7 @@ test('rejects a key with another body, and separates keys of different projects'
   const first = await task(replays, request);
   const refusal = { code: 'idempotency_key_reused' };
   const waiting = expect(replays.claim(other)).rejects.toMatchObject(refusal);
-  first.complete([anEvent()]);
+  first.complete(columnsOf([anEvent()]));
   await waiting;
   await expect(replays.claim(other)).rejects.toMatchObject(refusal);
   expect((await replays.claim({ ...other, projectId: randomUUID() })).isReplay).toBe(false);
@@ -157,7 +158,7 @@ test('caches 200,000 events for a day, evicts the oldest first, and keeps runnin
     return asked.length === there;
   };
   const keep = async (n: number, events: StoredElement[]) =>
-    (await task(replays, requests[n] ?? underWay)).complete(events);
+    (await task(replays, requests[n] ?? underWay)).complete(columnsOf(events));
   await keep(0, many);
   await keep(1, many);
   expect([await isRemembered(0), await isRemembered(1)]).toEqual([true, true]);
@@ -173,25 +174,26 @@ test('caches 200,000 events for a day, evicts the oldest first, and keeps runnin
   expect([await isRemembered(0), await isRemembered(3)]).toEqual([true, true]);
 
   const repeat = replays.claim(underWay);
-  const kept = claim.complete([anEvent()]);
+  const kept = [anEvent()];
+  claim.complete(columnsOf(kept));
   expect(await repeat).toEqual({ isReplay: true, stored: kept });
 });
 
 test('looks up a retry after a truncation, and stores it again if ClickHouse does not have it', async () => {
   const { replays, tables, asked } = aProcess();
   const [remembered, underWay] = [aRequest(), aRequest()];
-  (await task(replays, remembered)).complete([anEvent()]);
+  (await task(replays, remembered)).complete(columnsOf([anEvent()]));
   const first = await task(replays, underWay);
   const waiting = replays.claim(underWay);
   replays.onTruncated();
   const there = asked.length;
   const again = await task(replays, remembered);
   expect([asked.length, again.stored]).toEqual([there + 1, []]);
-  again.complete([anEvent()]);
+  again.complete(columnsOf([anEvent()]));
   expect(await replays.claim(remembered)).toMatchObject({ isReplay: true });
 
   // Some events may have been confirmed before the truncation.
-  expect(first.complete([anEvent()])).toHaveLength(1);
+  first.complete(columnsOf([anEvent()]));
   expect(await waiting).toMatchObject({ isReplay: false });
 
   tables.appends = [{ key: remembered.key, digest: remembered.digest.toString('hex') }];
@@ -233,7 +235,9 @@ async function once(
 ): Promise<{ stored: readonly StoredElement[]; isReplay: boolean }> {
   const claim = await replays.claim(request);
   if (claim.isReplay) return { stored: claim.stored, isReplay: true };
-  return { stored: claim.complete(await append()), isReplay: false };
+  const stored = await append();
+  claim.complete(columnsOf(stored));
+  return { stored, isReplay: false };
 }
 
 type Task = Extract<Claim, { isReplay: false }>;
@@ -278,4 +282,17 @@ function aRequest({ madeAtMs = STARTED_MS, indexes = [0] } = {}): KeyedRequest {
 
 function anEvent(index = 0): StoredElement {
   return { index, id: randomUUID(), occurredAt: 0n, overQuota: false };
+}
+
+function columnsOf(events: readonly StoredElement[]): StoredColumns {
+  const stateOf = ({ overQuota, isSampledOut = false }: StoredElement) =>
+    (overQuota ? OVER_QUOTA : 0) | (isSampledOut ? SAMPLED_OUT : 0);
+  return {
+    count: events.length,
+    ids: Buffer.from(events.map(({ id }) => id).join('')),
+    indexes: Uint16Array.from(events, ({ index }) => index),
+    seconds: Float64Array.from(events, ({ occurredAt }) => Number(occurredAt / 1_000_000n)),
+    micros: Int32Array.from(events, ({ occurredAt }) => Number(occurredAt % 1_000_000n)),
+    states: Uint8Array.from(events, stateOf),
+  };
 }

@@ -8,7 +8,7 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { idTail, millisOf, tailOf } from '@questlog/schemas/uuid';
 import { batchedLookups, type Lookup } from '../entityCache/batchedLookups.ts';
 import type { IngestMetrics } from '../metrics.ts';
-import { keyedTails } from './core/accept.ts';
+import { keyedTails } from './core/keyedIds.ts';
 import {
   type NamedRequest,
   ReplayCache,
@@ -52,15 +52,14 @@ interface Replay {
 
 export interface ClaimedKey {
   readonly isReplay: false;
+  /** Events that earlier attempts of the request have stored. */
   readonly stored: readonly StoredElement[];
+  /** Ends this request's claim on the idempotency key, and caches the stored events and the events that the request added. */
+  complete(added: StoredColumns): void;
   /**
-   * Ends this request's claim on the idempotency key, and caches the events of the request. Returns all stored events of the
-   * key, including events from earlier attempts.
+   * Ends the claim of a request that has appended no event. Events of earlier attempts stay in the cache. Does nothing if the
+   * claim has ended.
    */
-  complete(stored: readonly StoredElement[]): readonly StoredElement[];
-  /** Ends the claim, and caches the events of the request. Must be called only if no earlier attempt stored events. */
-  completeColumns(columns: StoredColumns): void;
-  /** Ends the claim of a request that has appended no event. Events of earlier attempts stay in the cache. */
   cancel(): void;
   /**
    * Ends the claim on the idempotency key after a failure. The next request with the key searches for stored events again. Does
@@ -134,18 +133,12 @@ class CacheClaim implements ClaimedKey {
     this.stored = stored;
   }
 
-  complete(added: readonly StoredElement[]): readonly StoredElement[] {
-    const all = [...this.stored, ...added];
-    this.#cache.complete(this.#request, all);
-    return all;
-  }
-
-  completeColumns(columns: StoredColumns): void {
-    this.#cache.complete(this.#request, columns);
+  complete(added: StoredColumns): void {
+    this.#cache.complete(this.#request, this.stored, added);
   }
 
   cancel(): void {
-    this.#cache.cancel(this.#request);
+    if (this.#request.isRunning) this.#cache.cancel(this.#request);
   }
 
   release(): void {

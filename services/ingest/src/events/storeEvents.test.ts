@@ -4,7 +4,6 @@ import type { NewRecord } from '@questlog/runtime/log/log';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { APPEND_ID_HEADER } from '@questlog/schemas/topics/topics';
-import { eventId } from '@questlog/schemas/uuid';
 import { expect, test } from 'vitest';
 import { LOGGED, UNCERTAIN } from '../ledger/core/receivedCounts.ts';
 import type { RequestOutcomes } from '../ledger/requestOutcomes.ts';
@@ -12,6 +11,7 @@ import { QuotaLedger } from './core/quotaLedger.ts';
 import { OwnAppends } from './ownAppends.ts';
 import {
   appendEvents,
+  appendRecords,
   decideEvents,
   RandomPool,
   releaseEvents,
@@ -64,7 +64,7 @@ test('appends records with the tenant’s key, their append id, and the decided 
   expect(messages[0]).toMatchObject({ tenantId: principal.tenant.id, projectId: principal.project.id });
   expect(new Set(messages.map(({ appendId }) => appendId)).size).toBe(2);
   expect(new Set(decided.created.map(({ id }) => id)).size).toBe(3);
-  expect([counted, decided.sampledOut]).toEqual([{ accepted: 3, overQuota: 0 }, []]);
+  expect(counted).toEqual({ accepted: 3, overQuota: 0 });
 });
 
 test.each([
@@ -80,18 +80,6 @@ test.each([
   expect(decided.created.map(({ overQuota }) => overQuota)).toEqual(flags);
   await appendEvents(deps, principal, decided);
   expect(counted).toEqual({ accepted: 3, overQuota: flags.filter(Boolean).length });
-});
-
-test('acknowledges sampled-out events after the others, and neither stores nor counts them', async () => {
-  const { deps, principal, ledger, appended } = aProcess({ quota: 3 });
-  const { drafts: sampledOut } = aRequest([0, 1]);
-  const decided = await decideEvents(deps, principal, { ...aRequest([0, 0]), sampledOut });
-  const flagsOf = (one: typeof decided) => one.sampledOut.map(({ overQuota }) => overQuota);
-  expect([flagsOf(decided), ledger.used()]).toEqual([[false, true], 2]);
-  await appendEvents(deps, principal, decided);
-  expect(appended).toHaveLength(1);
-  const nothing = await decideEvents(deps, principal, { ...aRequest([]), sampledOut });
-  expect([nothing.created, flagsOf(nothing), ledger.used()]).toEqual([[], [false, true], 2]);
 });
 
 test('an append at the offset of an earlier one shows what the log has lost', async () => {
@@ -119,10 +107,11 @@ test('frees the bytes of a large record after it is in the log', async () => {
 
 test('counts each record of a batch until the rollup has its offset', async () => {
   const { deps, principal, ledger, partitions } = aProcess({ quota: 100 });
-  const idempotency = { key: eventId(NOW_MS, 0, Buffer.alloc(8)), digest: Buffer.alloc(32) };
-  const request = { ...aRequest([0, 0, 0]), idempotency, shape: 'event' as const };
-  await appendEvents(deps, principal, await decideEvents(deps, principal, request));
-  const partition = partitions[0] ?? 0;
+  const [partition = 0] = partitions;
+  const records = ['a', 'b', 'c'].map((appendId) => ({ appendId, events: 1, receivedAt: NOW_MS }));
+  ledger.reserve(3);
+  const append = { partition, records, encode: () => records.map(({ appendId }) => Buffer.from(appendId)) };
+  await appendRecords(deps, principal.tenant.id, [append], { ledger, overQuota: 0 });
   const left = [0, 1, 2].map((i) => {
     ledger.refresh([{ logId: LOG, partition, used: 0, lastOffset: BASE_OFFSET + i }], []);
     return ledger.used();
@@ -253,5 +242,5 @@ function aRequest(lanes: readonly number[]): Parameters<typeof decideEvents>[2] 
     payload: Buffer.from('{}'),
     sequence: null,
   }));
-  return { receivedAt: NOW_MS, drafts, idempotency: null, shape: 'lane' as const };
+  return { receivedAt: NOW_MS, drafts, reportId: randomUUID() };
 }

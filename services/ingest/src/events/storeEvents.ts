@@ -1,24 +1,24 @@
-/** Stores the valid events of a request: reserves quota, creates the event ids, and appends one batch per partition. */
+/** Stores events: reserves quota, creates the event ids, and appends one batch per partition. */
 import { randomFillSync } from 'node:crypto';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import type { Log } from '@questlog/runtime/log/log';
 import type { OwnCodec } from '@questlog/runtime/registry/registry';
 import { freeBytes } from '@questlog/schemas/buffers';
+import { partitionFromHome, partitionOf } from '@questlog/schemas/partition';
 import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
+import { millisOf, uuidV8 } from '@questlog/schemas/uuid';
 import { LOGGED, UNCERTAIN } from '../ledger/core/receivedCounts.ts';
 import type { RequestOutcomes } from '../ledger/requestOutcomes.ts';
 import type { Limits } from '../limits/limits.ts';
 import type { IngestMetrics } from '../metrics.ts';
-import {
-  type AcceptedBatch,
-  type AcceptInput,
-  type AssignedDraft,
-  accept,
-  type CreatedEvent,
-  randomBytesFor,
-} from './core/accept.ts';
+import { type AcceptedBatch, type AcceptInput, accept } from './core/accept.ts';
+import { type IdParts, NEW, type RequestFields, recordOf, SAMPLED_OUT, writeIds } from './core/eventBytes.ts';
+import type { EventColumns } from './core/eventColumns.ts';
+import { type Idempotency, keyedAppendId, keyedTails } from './core/keyedIds.ts';
 import type { QuotaLedger } from './core/quotaLedger.ts';
+import { type RecordPart, type RecordShape, recordName, recordShape } from './core/recordParts.ts';
+import type { EventBatch, EventsRequest } from './eventBatch.ts';
 import type { OwnAppend, OwnAppends } from './ownAppends.ts';
 import { monthOf, type Quotas } from './quotas.ts';
 
@@ -26,7 +26,7 @@ export interface StoreEventsDeps {
   readonly log: Log;
   readonly codec: OwnCodec<EventsAccepted>;
   readonly quotas: Pick<Quotas, 'ledger' | 'ledgerIfOpen'>;
-  readonly limits: Pick<Limits, 'acquireEvents' | 'allowsEvents'>;
+  readonly limits: Pick<Limits, 'acquireEvents'>;
   readonly received: RequestOutcomes;
   readonly ownAppends: OwnAppends;
   readonly random: RandomPool;
@@ -50,44 +50,123 @@ export class RandomPool {
 
 const POOL_BYTES = 16 * 1024;
 
-/** Events that have ids and reserved quota. The caller must append the events or release the quota. */
-export interface DecidedEvents extends AcceptedBatch {
-  readonly ledger: QuotaLedger | undefined;
-  /** Events that a sampling switch dropped. These events are not stored, and do not count against the quota. */
-  readonly sampledOut: readonly CreatedEvent[];
+interface AppendBatchDeps extends StoreEventsDeps {
+  readonly batch: EventBatch;
 }
 
-interface EventsToStore
-  extends Pick<AcceptInput, 'receivedAt' | 'drafts' | 'idempotency' | 'shape' | 'reportId'> {
-  /** Elements that a sampling switch dropped. A dropped element gets an event id for the response, but is not stored. */
-  readonly sampledOut?: readonly AssignedDraft[];
+/** Returns a promise for the end of the append. The caller can use the arrays, which contain the ids, before the next `await`. */
+export function appendBatch(
+  deps: AppendBatchDeps,
+  request: EventsRequest,
+  { ledger, receivedAt }: { readonly ledger: QuotaLedger | undefined; readonly receivedAt: number },
+): Promise<void> {
+  const { batch } = deps;
+  const { principal, idempotency, body } = request;
+  const { tenant, project, revision } = principal;
+  batch.columns.setMissingTimes(receivedAt);
+  const shape = shapeOf(batch, request);
+  const records = batch.assignRecords(shape);
+  const names =
+    idempotency === null
+      ? randomNames(deps, batch.columns.count, records.length, receivedAt)
+      : keyedNames(project.id, idempotency, batch.columns, shape);
+  writeIds(batch, names);
+  const count = batch.countOf(NEW | SAMPLED_OUT, NEW);
+  const used = ledger?.reserve(count) ?? 0;
+  const remaining = quotaOf(tenant) - used;
+  batch.flagOverQuota(remaining, count);
+  const fields = { tenantId: tenant.id, projectId: project.id, receivedAt, revision, idempotency, body };
+  const overQuota = Math.min(count, Math.max(0, count - remaining));
+  return appendRecords(deps, tenant.id, appendsOf(deps, fields, records, names), { ledger, overQuota });
+}
+
+function quotaOf(tenant: Principal['tenant']): number {
+  return tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY;
+}
+
+/**
+ * If sampling dropped events of a request with a key, writes one record per event. After a change of the sampling rate, a retry
+ * can then add the dropped events and does not repeat the stored events.
+ */
+function shapeOf(batch: EventBatch, request: EventsRequest): RecordShape {
+  const isSampled = request.idempotency !== null && batch.countOf(SAMPLED_OUT | NEW, SAMPLED_OUT | NEW) > 0;
+  return isSampled ? 'event' : recordShape(request.principal, request);
+}
+
+function appendsOf(
+  { batch, codec, partitions }: AppendBatchDeps,
+  fields: RequestFields,
+  parts: readonly RecordPart[],
+  names: Names,
+): EventsAppend[] {
+  const { tenantId, receivedAt } = fields;
+  const home = partitionOf(tenantId, 0, partitions);
+  const records = parts.map((part, position) => {
+    const { first, events, lane } = part;
+    const partition = partitionFromHome(home, lane, partitions);
+    return { first, events, appendId: names.appendId(part, position), receivedAt, partition };
+  });
+  return [...Map.groupBy(records, ({ partition }) => partition)].map(([partition, some]) => ({
+    partition,
+    records: some,
+    encode: () => some.map((one) => recordOf(batch, fields, codec.schemaId, one)),
+  }));
+}
+
+/** Values from which the ids of the events and records are created. */
+interface Names extends IdParts {
+  appendId(part: RecordPart, position: number): string;
+}
+
+function randomNames(
+  { random }: Pick<AppendBatchDeps, 'random'>,
+  events: number,
+  records: number,
+  receivedAt: number,
+): Names {
+  const bytes = random.take(events * 8 + records * 16);
+  const appendId: Names['appendId'] = (_, position) => uuidV8(bytes, events * 8 + position * 16);
+  return { idMillis: receivedAt, tails: bytes, appendId };
+}
+
+function keyedNames(
+  projectId: string,
+  idempotency: Idempotency,
+  { index, count }: EventColumns,
+  shape: RecordShape,
+): Names {
+  return {
+    idMillis: millisOf(idempotency.key),
+    tails: keyedTails(projectId, idempotency, index.subarray(0, count)),
+    appendId: ({ lane, sessionId, first }) =>
+      keyedAppendId(projectId, idempotency, recordName(shape, { index: index[first] ?? 0, lane, sessionId })),
+  };
+}
+
+/** Inline events of a report that have ids and reserved quota. The caller must append the events or release the quota. */
+export interface DecidedEvents extends AcceptedBatch {
+  readonly ledger: QuotaLedger | undefined;
 }
 
 export async function decideEvents(
   { quotas, random, partitions }: StoreEventsDeps,
   { tenant, project, revision }: Principal,
-  toStore: EventsToStore,
+  toStore: Pick<AcceptInput, 'receivedAt' | 'drafts' | 'reportId'>,
 ): Promise<DecidedEvents> {
-  const { drafts, receivedAt, sampledOut = [] } = toStore;
+  const { drafts, receivedAt } = toStore;
   // Skips the quota if the request has no events, because reading the quota can take long.
-  const isEmpty = drafts.length + sampledOut.length === 0;
-  const ledger = isEmpty ? undefined : await quotas.ledger(tenant, monthOf(receivedAt));
+  const ledger = drafts.length === 0 ? undefined : await quotas.ledger(tenant, monthOf(receivedAt));
   const used = ledger?.reserve(drafts.length) ?? 0;
-  const acceptOf = (some: readonly AssignedDraft[], remaining: number): AcceptedBatch =>
-    accept({
-      ...toStore,
-      drafts: some,
-      tenantId: tenant.id,
-      projectId: project.id,
-      revision,
-      remaining,
-      partitions,
-      random: random.take(randomBytesFor(some.length)),
-    });
-  const remaining = (tenant.monthlySoftQuota ?? Number.POSITIVE_INFINITY) - used;
-  const sampledOutEvents =
-    sampledOut.length === 0 ? [] : acceptOf(sampledOut, remaining - drafts.length).created;
-  return { ...acceptOf(drafts, remaining), ledger, sampledOut: sampledOutEvents };
+  const accepted = accept({
+    ...toStore,
+    tenantId: tenant.id,
+    projectId: project.id,
+    revision,
+    remaining: quotaOf(tenant) - used,
+    partitions,
+    random: random.take(drafts.length * 8),
+  });
+  return { ...accepted, ledger };
 }
 
 export interface EventsAppend {

@@ -12,8 +12,9 @@ import { listen } from '@questlog/runtime/process/listener/listen';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import type { Switch, Token } from '@questlog/schemas/topics/directoryEntry';
-import type { EventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { expect, onTestFinished, test } from 'vitest';
+import { EventBatch } from '../events/eventBatch.ts';
 import { OwnAppends } from '../events/ownAppends.ts';
 import { openReplays } from '../events/replays.ts';
 import { RandomPool } from '../events/storeEvents.ts';
@@ -257,14 +258,19 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
     sessions: {
       find: async (_: string, __: string, ids: readonly string[]) =>
         new Map(ids.filter((id) => id === SESSION).map((id) => [id, { lane: 0, buildId: null, player: 1 }])),
+      peek: () => undefined,
     },
-    reports: { reportsOf: () => [], hasReports: async () => false },
+    reports: {
+      reportsOf: () => [],
+      linkableReports: () => [],
+      hasNamedEvents: () => false,
+      hasReports: async () => false,
+    },
     replays: openReplays({ store, clock, projection: { caughtUp: async () => undefined } } as never),
-    quotas: { ledger: async () => undefined },
-    // The fast path would write a record that this log does not expect.
-    ordinary: { tryIngest: () => undefined },
-    codec: { encode: encodeUnlessAway },
-    log: { append: async () => ({ baseOffset: 0 }) },
+    quotas: { ledgerIfOpen: () => undefined },
+    batch: new EventBatch(),
+    codec: { schemaId: 0 },
+    log: { append: appendUnlessAway },
   };
   const deps = {
     ...{ metrics, clock, received, limits, ingest, hasDocs: false, corsOrigins: '*', defaultRevision: 'B' },
@@ -293,12 +299,13 @@ function aGame(settings: Partial<PublicAppDeps> = {}) {
   };
 }
 
-function encodeUnlessAway({ events: [first] }: EventsAccepted): Buffer {
-  const type = first?.eventType;
+async function appendUnlessAway(_: string, __: number, [record]: readonly { readonly value: Buffer }[]) {
+  const message = record && eventsAccepted.type.fromBuffer(record.value.subarray(5));
+  const type = message?.events[0]?.eventType;
   if (type === 'away') throw new Unavailable('the log is away');
   if (type === 'large') throw new RecordTooLarge('events', 2, 1);
   if (type === 'bug') throw new Error('a bug');
-  return Buffer.alloc(1);
+  return { baseOffset: 0 };
 }
 
 /** Returns a directory with a project and a tenant per token; a token's text is its name. */

@@ -16,8 +16,6 @@ export interface Limits {
   admitBody(principal: Principal, headers: IncomingHttpHeaders, bytes: number): void;
   /** @param minimum the smallest useful number of events. If the rate limit allows fewer events, all events are rejected */
   acquireEvents(principal: Principal, count: number, minimum: number): EventPermit;
-  /** True if the rate limit currently allows all of the events. */
-  allowsEvents(principal: Principal, count: number): boolean;
 }
 
 export interface EventPermit {
@@ -40,19 +38,15 @@ export function openLimits(
   ingestCountOf: (tenantId: string) => number,
 ): Limits {
   const buckets = new Map<string, Bucket>();
-  const currentStates = (principal: Principal, unit: LimitedUnit): readonly State[] => {
-    const policies = policiesOf(principal, unit, buckets);
-    if (policies.length === 0) return [];
-    return statesOf(policies, ingestCountOf(principal.tenant.id), clock.now());
-  };
   const acquire = (
     principal: Principal,
     unit: LimitedUnit,
     requested: number,
     minimum: number,
   ): EventPermit => {
-    const states = currentStates(principal, unit);
-    if (states.length === 0) return { count: requested };
+    const policies = policiesOf(principal, unit, buckets);
+    if (policies.length === 0) return { count: requested };
+    const states = statesOf(policies, ingestCountOf(principal.tenant.id), clock.now());
     const isEnough = allowAll(states, requested);
     const available = Math.floor(Math.min(...states.map(({ level }) => level)));
     const partial = available >= minimum ? available : 0;
@@ -86,7 +80,6 @@ export function openLimits(
     },
     acquireEvents: (principal, count, minimum) =>
       count === 0 ? { count } : acquire(principal, 'events', count, minimum),
-    allowsEvents: (principal, count) => allowAll(currentStates(principal, 'events'), count),
   };
 }
 

@@ -114,13 +114,7 @@ async function storeMissing(
     return draft === undefined || id === undefined ? [] : [{ ...draft, id, lane: laneOf(id) }];
   });
   if (missing.length === 0) return [];
-  const decided = await decideEvents(deps, principal, {
-    receivedAt,
-    drafts: missing,
-    idempotency: null,
-    shape: 'lane',
-    reportId,
-  });
+  const decided = await decideEvents(deps, principal, { receivedAt, drafts: missing, reportId });
   await appendInlineEvents(deps, principal, reportId, decided);
   return decided.created;
 }

@@ -31,13 +31,7 @@ import { linkedReports, linksOfReport, pendingLinks } from '../entityCache/links
 import type { ReportCache } from '../entityCache/reportCache.ts';
 import { findSessions, type SessionCache } from '../entityCache/sessionCache.ts';
 import type { FiledReport } from '../entityCache/storedReports.ts';
-import {
-  type AssignedDrafts,
-  assignLanes,
-  type CreatedEvent,
-  sessionsOf,
-  unknownSession,
-} from '../events/core/accept.ts';
+import { type AssignedDrafts, assignLanes, sessionsOf, unknownSession } from '../events/core/accept.ts';
 import type { AnsweredEvent } from '../events/core/answer.ts';
 import type { Draft } from '../events/core/envelope.ts';
 import { decideEvents, releaseEvents, type StoreEventsDeps } from '../events/storeEvents.ts';
@@ -216,8 +210,7 @@ async function fileReport(
   const { rejection: refusal } = deps.limits.acquireEvents(principal, drafts.length, drafts.length);
   if (refusal !== undefined) throw refusal;
   const receivedAt = deps.clock.now();
-  const toStore = { receivedAt, drafts, idempotency: null, shape: 'lane' as const, reportId: id };
-  const decided = await decideEvents(deps, principal, toStore);
+  const decided = await decideEvents(deps, principal, { receivedAt, drafts, reportId: id });
   const record = recordOf(deps, principal, checked, decided.created, receivedAt);
   const filed = await deps.reports.file(record, hasGeneratedId(checked)).catch((error: unknown) => {
     releaseEvents(decided);
@@ -257,7 +250,7 @@ function recordOf(
   { reports, maxSessionLinks }: ReportDeps,
   { tenant, project, tokenId, firstTokenId }: Principal,
   { id, draft, sessionId, sessionLane, buildId, attachments, body }: CheckedReport,
-  created: readonly CreatedEvent[],
+  created: readonly AcceptedEvent[],
   receivedAt: number,
 ): ReportLink {
   const { occurredAt, window } = draft;

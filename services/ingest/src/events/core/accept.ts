@@ -1,28 +1,18 @@
-/** Creates the events of a request, with their ids, over-quota flags, log records, and partitions. Pure. */
-import { hash } from 'node:crypto';
+/** Creates the inline events of a bug report, with their ids, over-quota flags, log records, and partitions. Pure. */
 import type { ElementProblem } from '@questlog/schemas/http/problem';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { AcceptedEvent, EventsAccepted, Revision } from '@questlog/schemas/topics/eventsAccepted';
-import { eventId, millisOf, uuidV8 } from '@questlog/schemas/uuid';
+import { eventId, uuidV8 } from '@questlog/schemas/uuid';
 import { buildProblems } from '../../core/tokenBuilds.ts';
 import type { Draft, Elements } from './envelope.ts';
-import { type RecordShape, recordName } from './recordParts.ts';
+import { sha256 } from './keyedIds.ts';
+import { recordName } from './recordParts.ts';
 
 /** Valid element of a request, with its lane (a fixed number). The tenant and the lane determine the event's partition. */
 export interface AssignedDraft extends Draft {
   readonly lane: number;
-  /** 32-bit hash of the session's player id. Undefined if the event has no session. */
-  readonly player?: number | undefined;
-  /** Fraction of the events that a sampling switch keeps, between 0 and 1. Undefined if no sampling switch applies. */
-  readonly sampleRate?: number;
   /** Id of the event. Undefined if the id is created later. */
   readonly id?: string;
-}
-
-export interface Idempotency {
-  readonly key: string;
-  /** SHA-256 hash of the request body. */
-  readonly digest: Buffer;
 }
 
 export interface AcceptInput {
@@ -33,17 +23,10 @@ export interface AcceptInput {
   readonly drafts: readonly AssignedDraft[];
   /** Number of events that the tenant's monthly quota still allows. Negative if the tenant has exceeded the quota. */
   readonly remaining: number;
-  readonly idempotency: Idempotency | null;
-  readonly shape: RecordShape;
-  /** Id of the bug report if the events are part of a report request. Undefined for a request with events only. */
-  readonly reportId?: string;
+  readonly reportId: string;
   readonly partitions: number;
-  /** Random bytes for ids: 8 bytes for each event, followed by 16 bytes for each record. */
+  /** Random bytes for ids: 8 bytes for each event. */
   readonly random: Buffer;
-}
-
-export interface CreatedEvent extends AcceptedEvent {
-  readonly index: number;
 }
 
 export interface Append {
@@ -52,154 +35,49 @@ export interface Append {
 }
 
 export interface AcceptedBatch {
-  readonly created: readonly CreatedEvent[];
+  readonly created: readonly AcceptedEvent[];
   readonly appends: readonly Append[];
 }
 
-export function randomBytesFor(drafts: number): number {
-  return drafts * 8 + drafts * 16;
-}
-
 export function accept(input: AcceptInput): AcceptedBatch {
-  const created: CreatedEvent[] = [];
-  const shape = input.idempotency === null ? 'lane' : input.shape;
-  const records = new Map<string, { lane: number; events: CreatedEvent[] }>();
-  const ids = new EventIds(input);
-  input.drafts.forEach((draft, position) => {
-    const event = createdEvent(input, draft, position, ids);
-    created.push(event);
-    const { lane } = draft;
-    const name = recordName(shape, draft);
-    const record = records.get(name);
-    if (record === undefined) records.set(name, { lane, events: [event] });
-    else record.events.push(event);
-  });
-  const byPartition = new Map<number, EventsAccepted[]>();
-  let position = 0;
-  for (const [name, { lane, events }] of records) {
-    const partition = partitionOf(input.tenantId, lane, input.partitions);
-    const messages = byPartition.get(partition) ?? [];
-    messages.push(messageOf(input, appendIdOf(input, name, events, position++), events));
-    byPartition.set(partition, messages);
-  }
-  return { created, appends: [...byPartition].map(([partition, messages]) => ({ partition, messages })) };
-}
-
-/**
- * Returns 8 bytes for each element. The event id ends with 62 bits of these bytes. A retry gets the same bytes, even if its
- * lane (which determines the partition) differs.
- */
-export function keyedTails(
-  projectId: string,
-  { key, digest }: Idempotency,
-  indexes: ArrayLike<number>,
-): Buffer {
-  const tails = Buffer.allocUnsafe(indexes.length * 8);
-  const head = `${projectId}/${key}/`;
-  // Reuses one buffer for all indexes with the same number of digits. A view of the buffer for each index would cost a fifth of
-  // the CPU time.
-  let text = NO_TEXT;
-  let digits = 0;
-  for (let position = 0; position < indexes.length; position++) {
-    const index = String(indexes[position]);
-    if (index.length !== digits) {
-      digits = index.length;
-      text = hashedText(`${head}${index}`, digest);
-    }
-    for (let i = 0; i < digits; i++) text[head.length + i] = index.charCodeAt(i);
-    // Reads the hash from a text, because creating a buffer for each hash takes twice the time.
-    const hashed = hash('sha256', text, 'binary');
-    for (let i = 0; i < 8; i++) tails[position * 8 + i] = hashed.charCodeAt(i);
-  }
-  return tails;
-}
-
-const NO_TEXT: Buffer = Buffer.alloc(0);
-
-/** Returns the append id of a record. A retry with the same idempotency key and body gets the same append id. */
-export function keyedAppendId(projectId: string, { key, digest }: Idempotency, recordName: string): string {
-  HASH.write(hash('sha256', hashedText(`${projectId}/${key}/${recordName}`, digest), 'binary'), 'latin1');
-  return uuidV8(HASH);
-}
-
-const HASH = Buffer.allocUnsafeSlow(32);
-
-/** Returns a view of `TEXT`, which the next call overwrites. */
-function hashedText(name: string, digest: Buffer): Buffer {
-  const length = TEXT.write(`${name}/`, 'latin1') + digest.copy(TEXT, name.length + 1);
-  return TEXT.subarray(0, length);
-}
-
-/** Buffer for the texts of all hashes, because a new buffer for each hash costs more than the hash of a short text. */
-const TEXT = Buffer.allocUnsafeSlow(256);
-
-export function sha256(bytes: Buffer | string): Buffer {
-  // The function `hash` returns a string here. If it returned a buffer, it would take twice the time, and the buffer would use
-  // memory outside the heap.
-  return Buffer.from(hash('sha256', bytes, 'binary'), 'latin1');
+  const { tenantId, partitions, drafts } = input;
+  const created = drafts.map((draft, position) => createdEvent(input, draft, position));
+  const byLane = Map.groupBy(created.keys(), (position) => drafts[position]?.lane ?? 0);
+  const byPartition = Map.groupBy(byLane.keys(), (lane) => partitionOf(tenantId, lane, partitions));
+  const appends = [...byPartition].map(([partition, lanes]) => ({
+    partition,
+    messages: lanes.map((lane) => {
+      const events = (byLane.get(lane) ?? []).flatMap((position) => created[position] ?? []);
+      return messageOf(input, lane, events);
+    }),
+  }));
+  return { created, appends };
 }
 
 function createdEvent(
-  input: AcceptInput,
+  { receivedAt, remaining, random }: AcceptInput,
   draft: AssignedDraft,
   position: number,
-  ids: EventIds,
-): CreatedEvent {
+): AcceptedEvent {
+  const { sessionId, buildId, eventType, occurredAt, payload, sequence, lane } = draft;
   return {
-    index: draft.index,
-    id: draft.id ?? ids.next(draft.lane, position),
-    sessionId: draft.sessionId,
-    buildId: draft.buildId,
-    eventType: draft.eventType,
-    occurredAt: draft.occurredAt ?? ids.receivedMicros,
-    payload: draft.payload,
-    sequence: draft.sequence,
-    overQuota: position >= input.remaining,
-    sampleRate: draft.sampleRate ?? null,
+    id: draft.id ?? eventId(receivedAt, lane, random, position * 8),
+    ...{ sessionId, buildId, eventType, payload, sequence },
+    occurredAt: occurredAt ?? BigInt(receivedAt) * 1000n,
+    overQuota: position >= remaining,
   };
 }
 
-class EventIds {
-  readonly receivedMicros: bigint;
-  readonly #millis: number;
-  readonly #tails: Buffer;
-
-  constructor({ idempotency, projectId, drafts, random, receivedAt }: AcceptInput) {
-    this.receivedMicros = BigInt(receivedAt) * 1000n;
-    const indexes = drafts.map(({ index }) => index);
-    this.#millis = idempotency === null ? receivedAt : millisOf(idempotency.key);
-    this.#tails = idempotency === null ? random : keyedTails(projectId, idempotency, indexes);
-  }
-
-  next(lane: number, position: number): string {
-    return eventId(this.#millis, lane, this.#tails, position * 8);
-  }
-}
-
-function messageOf(input: AcceptInput, appendId: string, events: readonly CreatedEvent[]): EventsAccepted {
-  const { tenantId, projectId, receivedAt, revision, idempotency } = input;
-  return { appendId, tenantId, projectId, receivedAt, revision, idempotency, events };
-}
-
-/** Returns the append id, with which consumers detect duplicates. Retries with a key and retries of reports get the same id. */
-function appendIdOf(
-  input: AcceptInput,
-  recordName: string,
-  [first]: readonly CreatedEvent[],
-  position: number,
-): string {
-  const { idempotency, projectId, random, drafts, reportId } = input;
-  if (reportId !== undefined) {
-    // If the log lost a report, a retry of the report has new event ids. The append id depends on the first event id, so
-    // consumers do not drop this retry as a duplicate.
-    const tried = `${projectId}/report ${reportId}/${recordName}/${first?.id}`;
-    return uuidV8(sha256(tried));
-  }
-  if (idempotency === null) {
-    const at = drafts.length * 8 + position * 16;
-    return uuidV8(random, at);
-  }
-  return keyedAppendId(projectId, idempotency, recordName);
+/** The append id, with which consumers detect duplicates, is the same in a retry of the report. */
+function messageOf(input: AcceptInput, lane: number, events: readonly AcceptedEvent[]): EventsAccepted {
+  const { tenantId, projectId, receivedAt, revision, reportId } = input;
+  const name = recordName('lane', { index: 0, lane, sessionId: null });
+  // If the log lost a report, a retry of the report has new event ids. The append id depends on the first event id, so
+  // consumers do not drop this retry as a duplicate.
+  const [first] = events;
+  const tried = `${projectId}/report ${reportId}/${name}/${first?.id}`;
+  const appendId = uuidV8(sha256(tried));
+  return { appendId, tenantId, projectId, receivedAt, revision, idempotency: null, events };
 }
 
 export interface AssignedDrafts {
@@ -213,10 +91,7 @@ export interface AssignedDrafts {
  */
 export function assignLanes(
   { drafts, problems }: Elements,
-  sessions: ReadonlyMap<
-    string,
-    { readonly lane: number; readonly buildId: string | null; readonly player: number }
-  >,
+  sessions: ReadonlyMap<string, { readonly lane: number; readonly buildId: string | null }>,
   defaults: {
     readonly lane: number;
     readonly projectId: string;
@@ -239,7 +114,7 @@ export function assignLanes(
         newProblems.push(...other);
         continue;
       }
-      assigned.push({ ...draft, buildId, lane: session?.lane ?? defaults.lane, player: session?.player });
+      assigned.push({ ...draft, buildId, lane: session?.lane ?? defaults.lane });
     }
   }
   const all = [...problems, ...newProblems].sort((a, b) => a.index - b.index);

@@ -16,7 +16,16 @@ export interface AnsweredEvent extends Omit<AcceptedEvent, 'overQuota'> {
 type Part = string | Buffer;
 
 export function eventArray(events: readonly AnsweredEvent[]): Buffer {
-  return arrayOf(events, (out, event) => out.event(event));
+  let bytes = MARGIN_BYTES;
+  for (const event of events) bytes += bytesOf(event);
+  const out = new EventWriter(bytes);
+  out.text('[');
+  for (const [i, event] of events.entries()) {
+    if (i > 0) out.text(',');
+    out.event(event);
+  }
+  out.text(']');
+  return out.written();
 }
 
 /** Returns the JSON of a list of events without the surrounding brackets. */
@@ -36,53 +45,21 @@ export function eventPage(lists: readonly Buffer[], next: string | null): Buffer
   return join(['{"events":[', ...parts, `],"next":${JSON.stringify(next)}}`]);
 }
 
-/**
- * Returns the JSON array that answers a lenient request. The array contains the created event or a problem document for each
- * element.
- */
-export function lenientArray(
-  elements: readonly (AnsweredEvent | readonly ElementProblem[])[],
-  requestId: string,
-): Buffer {
-  return arrayOf(elements, (out, element) => {
-    if ('id' in element) out.event(element);
-    else out.text(JSON.stringify(elementProblem(element, requestId)));
-  });
+/** Returns the problem document of an element that a lenient request does not store. */
+export function problemText(errors: readonly ElementProblem[], requestId: string): string {
+  const [first] = errors;
+  if (first === undefined) throw new Error('an element without problems has no problem document');
+  return JSON.stringify(problemOf(first.code, first.detail, requestId, errors));
 }
 
-type Element = AnsweredEvent | readonly ElementProblem[];
-
-function arrayOf<T extends Element>(
-  elements: readonly T[],
-  write: (out: EventWriter, element: T) => void,
-): Buffer {
-  let bytes = MARGIN_BYTES;
-  for (const element of elements) bytes += bytesOf(element);
-  const out = new EventWriter(bytes);
-  out.text('[');
-  for (let i = 0; i < elements.length; i++) {
-    if (i > 0) out.text(',');
-    const element = elements[i];
-    if (element !== undefined) write(out, element);
-  }
-  out.text(']');
-  return out.written();
-}
-
-/** Returns an estimate of the JSON bytes of an event or a problem document. Most estimates are too high. */
-function bytesOf(element: Element): number {
-  return 'id' in element ? HEAD_BYTES + element.eventType.length + element.payload.length : HEAD_BYTES;
+/** Returns an estimate of the JSON bytes of an event. Most estimates are too high. */
+function bytesOf({ eventType, payload }: AnsweredEvent): number {
+  return HEAD_BYTES + eventType.length + payload.length;
 }
 
 const HEAD_BYTES = 330;
 /** Extra bytes of the output buffer, so that a short text can be added without counting its bytes. */
 const MARGIN_BYTES = 2 * HEAD_BYTES;
-
-function elementProblem(errors: readonly ElementProblem[], requestId: string): Record<string, unknown> {
-  const [first] = errors;
-  if (first === undefined) throw new Error('an element without problems has no problem document');
-  return problemOf(first.code, first.detail, requestId, errors);
-}
 
 class EventWriter extends ByteWriter {
   readonly #quoted = new Map<string, string>();

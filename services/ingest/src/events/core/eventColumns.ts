@@ -1,10 +1,12 @@
-/** Parses the body of an ordinary request into arrays, without an object for each event. Pure. */
+/** Reads the events of a request into arrays, without an object for each event. Pure. */
 
 import { FAILED, JsonBytes } from '@questlog/runtime/http/core/scanValue';
+import { ByteWriter } from '@questlog/schemas/byteWriter';
 import { BATCH_CAP, LIMITS, MAX_DEPTH } from '@questlog/schemas/http/event';
 import { TimeReader } from '@questlog/schemas/isoTime';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
 import { readUuid, UUID_LENGTH } from '@questlog/schemas/uuid';
+import type { Draft } from './envelope.ts';
 import {
   BUILD_ID,
   EVENT_TYPE,
@@ -13,6 +15,7 @@ import {
   NO_FIELD,
   OCCURRED_AT,
   PAYLOAD,
+  type ScannedElement,
   SEQUENCE,
   SESSION_ID,
 } from './scanElement.ts';
@@ -20,18 +23,31 @@ import {
 /** Value that is stored in place of a position if an event does not have the field. */
 export const ABSENT = -1;
 
-export class OrdinaryEvents {
+/** Events of a request. All arrays are in the order of the request, and have an entry for each valid event. */
+export class EventColumns {
   count = 0;
-  /** Positions in the body at which each event's session id, build id, and time start. */
+  /**
+   * Text in UTF-8 that contains the session ids, build ids, types, and times: the body or, after `fill`, a text with converted
+   * fields. The payloads are always in the body.
+   */
+  text: Buffer = NO_TEXT;
+  /** Index of each event in the request. If the request has invalid events, their indexes are missing. */
+  readonly index = new Uint16Array(MAX_EVENTS);
+  /** Positions at which each event's session id, build id, and time start. */
   readonly sessionAt = new Int32Array(MAX_EVENTS);
   readonly buildAt = new Int32Array(MAX_EVENTS);
   readonly timeAt = new Int32Array(MAX_EVENTS);
   readonly typeAt = new Int32Array(MAX_EVENTS);
   readonly typeEnd = new Int32Array(MAX_EVENTS);
+  /** Positions of the event type as JSON, without its quotes. */
+  readonly quotedAt = new Int32Array(MAX_EVENTS);
+  readonly quotedEnd = new Int32Array(MAX_EVENTS);
   readonly payloadAt = new Int32Array(MAX_EVENTS);
   readonly payloadEnd = new Int32Array(MAX_EVENTS);
-  /** Time of each event in microseconds since the epoch. */
-  readonly micros = new Float64Array(MAX_EVENTS);
+  /** Time of each event in seconds since the epoch, without `micros`. NaN if the event has no time. */
+  readonly seconds = new Float64Array(MAX_EVENTS);
+  /** Microseconds of each event's time, which are added to `seconds`. A double cannot contain both after the year 2255. */
+  readonly micros = new Int32Array(MAX_EVENTS);
   /** 1 if the time of the event has exactly three decimals, otherwise 0. */
   readonly hasMillis = new Uint8Array(MAX_EVENTS);
   /** Sequence number of each event. 0 if the event has no sequence number. */
@@ -40,28 +56,77 @@ export class OrdinaryEvents {
   readonly sessionWords = new Uint32Array(4 * MAX_EVENTS);
   /** Total bytes of all event types and payloads in the request. */
   bytes = 0;
-  /** Earliest time in the request, in microseconds since the epoch. Infinity if no event has a time. */
+  /** Earliest time that `read` has read, in microseconds since the epoch. Infinity if no event has a time. */
   earliest = Number.POSITIVE_INFINITY;
   latest = Number.NEGATIVE_INFINITY;
   readonly #reader = new TimeReader();
 
-  /** Parses a valid UTF-8 body into the arrays of this object. Returns false if the request cannot take the fast path. */
+  /**
+   * Reads a valid UTF-8 body. Returns false for an invalid body, and for a body with fields or texts that games rarely send. A
+   * caller then scans the body with `scanBody` and calls `fill`.
+   */
   read(body: Buffer, revision: Revision): boolean {
-    this.count = 0;
-    this.bytes = 0;
-    this.earliest = Number.POSITIVE_INFINITY;
-    this.latest = Number.NEGATIVE_INFINITY;
+    this.#reset(body);
     const json = new JsonBytes(body);
     let i = json.skipSpace(0);
     i = json.at(i) === OPEN_ARRAY ? this.#array(json, i, revision) : this.#element(json, i, revision);
     return i !== FAILED && json.skipSpace(i) === json.end;
   }
 
+  /** Fills the arrays with the valid events of a request. @param scanned all elements of the request */
+  fill(drafts: readonly Draft[], scanned: readonly ScannedElement[]): void {
+    const texts = new ByteWriter(drafts.length * USUAL_TEXT_BYTES);
+    const write = (text: string | null): number => {
+      if (text === null) return ABSENT;
+      const at = texts.length;
+      texts.text(text);
+      return at;
+    };
+    this.#reset(NO_TEXT);
+    for (const { index, sessionId, buildId, eventType, occurredAt, sequence } of drafts) {
+      const event = this.count++;
+      this.#clear(event, index);
+      this.sessionAt[event] = write(sessionId);
+      this.buildAt[event] = write(buildId);
+      this.typeAt[event] = write(eventType);
+      this.typeEnd[event] = texts.length;
+      this.quotedAt[event] = write(JSON.stringify(eventType)) + 1;
+      this.quotedEnd[event] = texts.length - 1;
+      if (occurredAt !== null) this.setTime(event, occurredAt);
+      const { payloadKind, payloadStart, payloadEnd } = scanned[index] ?? NO_PAYLOAD;
+      if (payloadKind === 'object') {
+        this.payloadAt[event] = payloadStart;
+        this.payloadEnd[event] = payloadEnd;
+      }
+      this.sequence[event] = sequence ?? 0;
+      this.bytes += this.bytesOf(event);
+    }
+    this.text = texts.written();
+    for (let event = 0; event < this.count; event++) {
+      const at = this.sessionAt[event] ?? ABSENT;
+      if (at !== ABSENT) readUuid(this.text, at, this.sessionWords, event * 4);
+    }
+  }
+
   /** Sets the time of receipt, in milliseconds since the epoch, as the time of each event without a time. */
   setMissingTimes(receivedAt: number): void {
+    const seconds = Math.floor(receivedAt / 1000);
     for (let event = 0; event < this.count; event++) {
-      if (this.timeAt[event] === ABSENT) this.micros[event] = receivedAt * 1000;
+      if (!Number.isNaN(this.seconds[event])) continue;
+      this.seconds[event] = seconds;
+      this.micros[event] = (receivedAt - seconds * 1000) * 1000;
     }
+  }
+
+  /** @param micros microseconds since the epoch */
+  setTime(event: number, micros: bigint): void {
+    this.seconds[event] = Number(micros / 1_000_000n);
+    this.micros[event] = Number(micros % 1_000_000n);
+  }
+
+  /** Returns the time of the event in microseconds since the epoch. */
+  timeOf(event: number): bigint {
+    return BigInt(this.seconds[event] ?? 0) * 1_000_000n + BigInt(this.micros[event] ?? 0);
   }
 
   bytesOf(event: number): number {
@@ -69,10 +134,30 @@ export class OrdinaryEvents {
     return type + (this.payloadEnd[event] ?? 0) - (this.payloadAt[event] ?? 0);
   }
 
-  /** Returns the build id in the body of the event. Undefined if the event has no build id. */
-  buildIdOf(body: Buffer, event: number): string | undefined {
-    const at = this.buildAt[event] ?? ABSENT;
-    return at === ABSENT ? undefined : body.toString('latin1', at, at + UUID_LENGTH);
+  typeOf(event: number): string {
+    return this.text.toString('utf8', this.typeAt[event], this.typeEnd[event]);
+  }
+
+  /** Returns the session id of the event. Undefined if the event has no session id. */
+  sessionIdOf(event: number): string | undefined {
+    return this.#uuidAt(this.sessionAt[event] ?? ABSENT);
+  }
+
+  /** Returns the build id that the event itself contains. Undefined if the event has no build id. */
+  buildIdOf(event: number): string | undefined {
+    return this.#uuidAt(this.buildAt[event] ?? ABSENT);
+  }
+
+  #uuidAt(at: number): string | undefined {
+    return at === ABSENT ? undefined : this.text.toString('latin1', at, at + UUID_LENGTH);
+  }
+
+  #reset(text: Buffer): void {
+    this.count = 0;
+    this.text = text;
+    this.bytes = 0;
+    this.earliest = Number.POSITIVE_INFINITY;
+    this.latest = Number.NEGATIVE_INFINITY;
   }
 
   #array(json: JsonBytes, i: number, revision: Revision): number {
@@ -89,7 +174,7 @@ export class OrdinaryEvents {
   #element(json: JsonBytes, start: number, revision: Revision): number {
     if (json.at(start) !== OPEN_OBJECT) return FAILED;
     const event = this.count;
-    this.#clear(event);
+    this.#clear(event, event);
     let seen = 0;
     let i = start;
     for (;;) {
@@ -107,22 +192,27 @@ export class OrdinaryEvents {
       if (json.at(i) !== COMMA) return FAILED;
     }
     i += 1;
-    const needed = revision === 'A' ? (1 << EVENT_TYPE) | (1 << SESSION_ID) : 1 << EVENT_TYPE;
-    if ((seen & needed) !== needed || i - start > LIMITS.maxEventBytes) return FAILED;
+    const hasRequired =
+      (seen & (1 << EVENT_TYPE)) !== 0 && (revision === 'B' || this.sessionAt[event] !== ABSENT);
+    if (!hasRequired || i - start > LIMITS.maxEventBytes) return FAILED;
     this.count += 1;
     return i;
   }
 
-  #clear(event: number): void {
+  #clear(event: number, index: number): void {
+    this.index[event] = index;
     this.sessionAt[event] = ABSENT;
     this.buildAt[event] = ABSENT;
     this.timeAt[event] = ABSENT;
     this.payloadAt[event] = ABSENT;
     this.payloadEnd[event] = ABSENT;
+    this.seconds[event] = Number.NaN;
     this.sequence[event] = 0;
   }
 
   #value(json: JsonBytes, i: number, event: number, field: number): number {
+    // An optional field with the value `null` is treated like an omitted field.
+    if (json.at(i) === LOWER_N) return field === EVENT_TYPE ? FAILED : json.skipValue(i);
     if (field === PAYLOAD) return this.#payload(json, i, event);
     if (field === SEQUENCE) return this.#sequence(json, i, event);
     if (json.at(i) !== QUOTE) return FAILED;
@@ -161,11 +251,11 @@ export class OrdinaryEvents {
     const digits = i - start;
     if (digits === 0 || digits > MAX_DIGITS || json.at(start) === ZERO) return FAILED;
     this.sequence[event] = value;
-    // Stops before an exponent. A request with a number such as `1e3` then leaves the fast path.
+    // Stops before an exponent, so `read` fails for a number such as `1e3`.
     return i;
   }
 
-  /** Fails if the event type contains an escape sequence, because the response repeats its bytes without decoding. */
+  /** Fails if the event type contains an escape sequence, which `fill` decodes. */
   #type(json: JsonBytes, start: number, event: number): number {
     let i = start;
     for (let byte = json.at(i); byte !== QUOTE; byte = json.at(++i)) {
@@ -173,27 +263,33 @@ export class OrdinaryEvents {
     }
     this.typeAt[event] = start;
     this.typeEnd[event] = i;
+    this.quotedAt[event] = start;
+    this.quotedEnd[event] = i;
     this.bytes += i - start;
     return i + 1;
   }
 
-  /** Parses a time such as `2026-11-21T12:00:00Z`, with three decimals or without decimals, between 1970 and 2254. */
+  /** Parses a time with seconds and a zone, such as `2026-11-21T12:00:00Z`, between 1970 and 2254. */
   #time(json: JsonBytes, i: number, event: number): number {
     const { body, end } = json;
-    if (end - i <= SHORT_TIME) return FAILED;
-    const hasMillis = body[i + 19] === DOT;
-    const timeEnd = i + (hasMillis ? LONG_TIME : SHORT_TIME);
-    if (timeEnd >= end || body[timeEnd - 1] !== UPPER_Z || body[timeEnd] !== QUOTE) return FAILED;
-    if (body[i + 10] !== UPPER_T || !this.#reader.read(body, i, timeEnd)) return FAILED;
+    let timeEnd = i + SHORT_TIME - 1;
+    while (timeEnd < end && body[timeEnd] !== QUOTE) timeEnd++;
+    const isUtc = body[timeEnd - 1] === UPPER_Z;
+    const sign = body[timeEnd - 6];
+    // Fails for a time without a zone, because ingest warns about such a time.
+    if (timeEnd >= end || !(isUtc || sign === PLUS || sign === MINUS)) return FAILED;
+    if (!this.#reader.read(body, i, timeEnd)) return FAILED;
     const { seconds } = this.#reader;
-    // Leaves the hour 24 and leap seconds to the slow path. The fast path returns the text of a time unchanged, but these times
-    // must first be normalized.
-    const isNormal = body[i + 17] !== SIX && (body[i + 11] !== TWO || body[i + 12] !== FOUR);
-    if (!isNormal || seconds < 0 || seconds >= YEAR_2255) return FAILED;
-    this.timeAt[event] = i;
+    if (seconds < 0 || seconds >= YEAR_2255) return FAILED;
+    // The response repeats the text of a time in UTC, except the hour 24 and leap seconds. Other times are formatted.
+    const isNormal =
+      body[i + 10] === UPPER_T && body[i + 17] !== SIX && (body[i + 11] !== TWO || body[i + 12] !== FOUR);
+    const hasMillis = timeEnd - i === LONG_TIME && body[i + 19] === DOT;
+    this.timeAt[event] = isUtc && isNormal && (hasMillis || timeEnd - i === SHORT_TIME) ? i : ABSENT;
     this.hasMillis[event] = hasMillis ? 1 : 0;
+    this.seconds[event] = seconds;
+    this.micros[event] = this.#reader.micros;
     const micros = seconds * 1_000_000 + this.#reader.micros;
-    this.micros[event] = micros;
     if (micros < this.earliest) this.earliest = micros;
     if (micros > this.latest) this.latest = micros;
     return timeEnd + 1;
@@ -208,6 +304,10 @@ function readQuotedUuid({ body, end }: JsonBytes, i: number, words: Uint32Array,
 
 export const MAX_EVENTS = Math.max(BATCH_CAP.A, BATCH_CAP.B);
 const UNUSED_WORDS = new Uint32Array(4);
+const NO_TEXT = Buffer.alloc(0);
+const NO_PAYLOAD = { payloadKind: undefined, payloadStart: 0, payloadEnd: 0 };
+/** Bytes of an event's two ids and of its type in two forms, if the type is short. */
+const USUAL_TEXT_BYTES = 200;
 const SHORT_TIME = 20;
 const LONG_TIME = 24;
 /** Maximum digits of a sequence number, because a double represents all numbers with 15 digits exactly. */
@@ -216,7 +316,9 @@ const YEAR_2255 = Date.UTC(2255, 0) / 1000;
 
 const SPACE = 0x20;
 const QUOTE = 0x22;
+const PLUS = 0x2b;
 const COMMA = 0x2c;
+const MINUS = 0x2d;
 const DOT = 0x2e;
 const ZERO = 0x30;
 const TWO = 0x32;
@@ -228,5 +330,6 @@ const UPPER_Z = 0x5a;
 const OPEN_ARRAY = 0x5b;
 const BACKSLASH = 0x5c;
 const CLOSE_ARRAY = 0x5d;
+const LOWER_N = 0x6e;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
