@@ -106,6 +106,14 @@ test('every answer has a documented status, schema, and media type', {
   await ask('GET', '/admin/tokens');
   await ask('DELETE', '/admin/tokens/{id}', undefined, `/admin/tokens/${token.id}`);
   await ask('DELETE', '/admin/tokens/{id}', undefined, `/admin/tokens/${token.id}`);
+  const reader = (await ask('POST', '/admin/readers', { tenantId, projectId, name: 'Grafana' })).json();
+  await ask('POST', '/admin/readers', { tenantId: anUnknownId() });
+  await ask('GET', '/admin/readers');
+  for (const [method, path] of [
+    ['POST', '/admin/readers/{id}/rotate'],
+    ['DELETE', '/admin/readers/{id}'],
+  ] as const)
+    for (const id of [reader.id, anUnknownId()]) await ask(method, path, undefined, path.replace('{id}', id));
   await ask('POST', '/admin/links/retry', { projectId });
   await ask('POST', '/admin/sql', { query: 'SELECT 1' });
   await ask('POST', '/admin/sql', { query: 'SELECT' });
