@@ -78,7 +78,7 @@ export async function startIngest(
   const known = { ...lookUps, sessions, reports, clock };
   const tokens = await openTokens(context, settings);
   const processId = randomUUID();
-  const received = openRequestOutcomes({ ...context, processId, dropped: metrics.ledgerDropped });
+  const received = openRequestOutcomes({ ...context, dropped: metrics.ledgerDropped }, processId, metrics);
   const rejections = openRejections({ ...context, dropped: metrics.rejectsDropped });
   const limits = openLimits(clock, metrics, watchIngestCount(context, processId));
   const random = new RandomPool();

@@ -25,13 +25,12 @@ export interface RequestOutcome {
 /** Outcomes of requests. Every two seconds, the outcomes are counted and removed from this list. */
 export type RequestOutcomes = RequestOutcome[];
 
-interface OutcomeDeps extends FlushDeps {
-  readonly processId: string;
-  readonly metrics?: Pick<IngestMetrics, 'tenantAccepted'>;
-}
-
-export function openRequestOutcomes(deps: OutcomeDeps): RequestOutcomes {
-  const { clock, dropped, processId, metrics } = deps;
+export function openRequestOutcomes(
+  deps: FlushDeps,
+  processId: string,
+  metrics?: Pick<IngestMetrics, 'tenantAccepted'>,
+): RequestOutcomes {
+  const { clock, dropped } = deps;
   const counts = new ReceivedCounts();
   let version = 0;
   const notes: RequestOutcomes = [];

@@ -72,11 +72,12 @@ async function answered(
   { nowMs, processId, notes }: { nowMs: number; processId: string; notes: readonly string[] },
 ): Promise<void> {
   const closers: (() => Promise<void> | void)[] = [];
-  const received = openRequestOutcomes({
-    ...{ store, processId, clock: { now: () => nowMs }, logger: silentLogger },
-    lifecycle: { onStop: (_, close) => closers.push(close) },
+  const deps = {
+    ...{ store, clock: { now: () => nowMs }, logger: silentLogger },
+    lifecycle: { onStop: (_: string, close: () => Promise<void>) => closers.push(close) },
     dropped: { inc: () => expect.unreachable('nothing is dropped') },
-  });
+  };
+  const received = openRequestOutcomes(deps, processId);
   for (const tenantId of notes) received.push({ tenantId, outcome: 'accepted', accepted: undefined });
   for (const close of closers) await close();
 }
