@@ -1,58 +1,43 @@
 /** Formats the cost of traces as Markdown. */
-import { seeded } from '../../faults/seeded.ts';
 import { table } from '../../tidy/reference/markdown.ts';
-import { percentile } from '../connections.ts';
-import { machineLine, titleOf } from '../path/pathReport.ts';
+import { machineLine, micros, titleOf } from '../path/pathReport.ts';
 import type { TracesResult, TracesRow } from './measureTraces.ts';
+import type { Estimate } from './tracesCost.ts';
 
 /** Maximum of the additional CPU time per event if 1 % of the requests are sampled. */
 const MAX_COST = 0.03;
-const RESAMPLES = 10_000;
 
-export const TRACES_WORDS = `measures processes without traces, and processes that export the traces of 0 % and 10 % of the requests to a Collector. Each cell is the mean CPU time per event, divided by the mean without traces, with the 95 % confidence interval of this ratio (bootstrap). The column "1 %" is interpolated.`;
+export const TRACES_WORDS = `TODO`;
 
-export function tracesReport({ run, rows }: TracesResult): string {
-  const costs = rows.map(costsOf);
-  const highest = Math.max(...costs.map(([, one]) => one?.high ?? Number.NaN)) - 1;
+export function tracesReport({ run, rounds, unsampledMicros, rows }: TracesResult): string {
+  const costs = rows.map((row) => row.ratioAtOne.high - 1 + unsampledMicros / row.plainMicros);
+  const highest = Math.max(...costs);
   return [
-    `${machineLine(run)}, Kafka ${run.kafka}. ${run.runs} processes for each share.`,
+    `${machineLine(run)}, Kafka ${run.kafka}. ${run.runs} processes, ${rounds} rounds each, slices of ${run.seconds} s.`,
     table(
-      ['events × connections', '0 % sampled', '1 % sampled', '10 % sampled'],
-      rows.map((row, i) => [titleOf(row), ...(costs[i] ?? []).map(textOf)]),
+      ['events × connections', 'µs per request, 0 %', '1 %', 'a sampled request, additional µs', '1 %, from all slices'],
+      rows.map(cellsOf),
     ),
-    `Target: with 1 % of the requests sampled, an event costs at most ${percent(MAX_COST)} more CPU time: ${highest <= MAX_COST ? 'reached' : 'not proven'}. The highest upper limit is ${percent(highest)}.`,
+    `A request that is not sampled costs ${unsampledMicros.toFixed(2)} µs more than without traces. Target: with 1 % of the requests sampled, an event costs at most ${percent(MAX_COST)} more CPU time: ${highest <= MAX_COST ? 'reached' : 'not proven'}. The highest upper limit is ${percent(highest)}.`,
   ].join('\n\n');
 }
 
-interface Cost {
-  readonly ratio: number;
-  readonly low: number;
-  readonly high: number;
+function cellsOf(row: TracesRow): string[] {
+  const { plainMicros, ratioAtOne, sampledMicros } = row;
+  const fitted = (micros: number): number => 1 + (0.01 * micros) / plainMicros;
+  const { value, low, high } = sampledMicros;
+  const fittedRatio = { value: fitted(value), low: fitted(low), high: fitted(high) };
+  return [
+    titleOf(row),
+    micros(plainMicros),
+    textOf(ratioAtOne, 3),
+    textOf(sampledMicros, 1),
+    textOf(fittedRatio, 4),
+  ];
 }
 
-/** Returns the costs with 0 %, 1 %, and 10 % of the requests sampled. The cost grows linearly with the share. */
-function costsOf({ micros: { off, none, ten } }: TracesRow): Cost[] {
-  const random = seeded(1);
-  const resampled = (values: readonly number[]): number =>
-    mean(values.map(() => values[random.between(0, values.length - 1)] ?? Number.NaN));
-  const ratios = Array.from({ length: RESAMPLES }, () => {
-    const without = resampled(off);
-    return [resampled(none) / without, resampled(ten) / without] as const;
-  });
-  return [0, 0.1, 1].map((part) => {
-    const at = ([atNone, atTen]: readonly [number, number]): number => atNone + (atTen - atNone) * part;
-    const ascending = ratios.map(at).sort((a, b) => a - b);
-    const ratio = at([mean(none) / mean(off), mean(ten) / mean(off)]);
-    return { ratio, low: percentile(ascending, 0.025), high: percentile(ascending, 0.975) };
-  });
-}
-
-function mean(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
-}
-
-function textOf({ ratio, low, high }: Cost): string {
-  return `${ratio.toFixed(3)} (${low.toFixed(3)}–${high.toFixed(3)})`;
+function textOf({ value, low, high }: Estimate, digits: number): string {
+  return `${value.toFixed(digits)} (${low.toFixed(digits)}–${high.toFixed(digits)})`;
 }
 
 function percent(share: number): string {
