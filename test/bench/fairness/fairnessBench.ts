@@ -10,13 +10,7 @@ import { benchEnding, factsOf, say, startBenchStack } from '../path/benchStack.t
 import type { NotMeasured } from '../path/pathFigures.ts';
 import { type Beside, rowsOf } from './attacks.ts';
 import { type FairnessDeployment, openFairnessDeployment, type Tenant } from './fairnessDeployment.ts';
-import {
-  type FairnessResult,
-  type FairnessRow,
-  judge,
-  type LimiterFigures,
-  type Round,
-} from './fairnessFigures.ts';
+import type { FairnessResult, FairnessRow, LimiterFigures, Round } from './fairnessFigures.ts';
 import { fairnessReport } from './fairnessReport.ts';
 import { measureLimiter } from './measureLimiter.ts';
 import { measureOverload } from './measureOverload.ts';
@@ -42,11 +36,10 @@ async function run(): Promise<void> {
       /** Runs only the rows whose names contain the word. */
       only: { type: 'string', default: '' },
       json: { type: 'string' },
-      check: { type: 'boolean', default: false },
     },
   });
-  if (values.only !== '' && (values.json !== undefined || values.check))
-    throw new Error('--only: measures a part, which is neither kept nor judged');
+  if (values.only !== '' && values.json !== undefined)
+    throw new Error('--only: measures a part, which is not kept');
   const [seconds, runs, only] = [Number(values.seconds), Number(values.runs), values.only];
   if (!(seconds > 0 && Number.isInteger(runs) && runs > 0))
     throw new Error('--seconds: a number above 0; --runs: a whole number above 0');
@@ -62,11 +55,6 @@ async function run(): Promise<void> {
   say('');
   process.stdout.write(`${fairnessReport(result)}\n`);
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(result, null, 2)}\n`);
-  if (!values.check) return;
-  const { failures, notJudged } = judge(result);
-  for (const line of notJudged) process.stdout.write(`not judged: ${line}\n`);
-  for (const line of failures) process.stderr.write(`bench:fairness: ${line}\n`);
-  if (failures.length > 0) process.exitCode = 1;
 }
 
 /** Measures everything. A failure is reported in place of its figures. */
@@ -112,7 +100,7 @@ async function measureRow(
   for (let i = 1; i <= runs; i++) {
     say(`${victim} during ${beside}, ${i} of ${runs}`);
     try {
-      rounds.push(await measureRound(deployment, load, plans));
+      rounds.push(await measureRound(load, plans));
     } catch (error) {
       return { beside, victim, rounds, ...absent(error) };
     }

@@ -1,5 +1,4 @@
 /** Starts the deployment of the fairness benchmark: ingests and a projector on one Kafka, with separate tenants. */
-import { cpus } from 'node:os';
 import type { RateLimits } from '@questlog/schemas/topics/directoryEntry';
 import { aProject, eventually, type TestProject } from '../../e2e/builders.ts';
 import { due } from '../pace.ts';
@@ -78,22 +77,4 @@ export function writesOf(url: string, { token, sessionId }: Tenant, events: numb
 /** Returns a request for a page of the tenant's events. @param url URL for events */
 export function pageOf(url: string, token: string, limit: number): Buffer {
   return headOf('GET', new URL(`/v1/events?limit=${limit}`, url).href, token);
-}
-
-/** Returns a function that returns the used share of all cores since this call. */
-export function watchCores(): () => number {
-  const before = coreTimes();
-  return () => {
-    const after = coreTimes();
-    return 1 - (after.idle - before.idle) / (after.all - before.all);
-  };
-}
-
-function coreTimes(): { readonly idle: number; readonly all: number } {
-  let [idle, all] = [0, 0];
-  for (const { times } of cpus()) {
-    idle += times.idle;
-    all += Object.values(times).reduce((sum, millis) => sum + millis, 0);
-  }
-  return { idle, all };
 }

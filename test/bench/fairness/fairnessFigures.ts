@@ -1,7 +1,6 @@
-/** Defines the results of the fairness benchmark and judges them. Pure. */
+/** Defines the results of the fairness benchmark and computes medians. Pure. */
 import { median, type NotMeasured, type RunFacts } from '../path/pathFigures.ts';
 import type { OpenFigures } from '../path/pathLoad.ts';
-import { mebibytes } from '../path/pathReport.ts';
 
 export interface FairnessResult {
   readonly run: RunFacts;
@@ -30,10 +29,6 @@ export interface Round {
 /** Figures of the victim under one load of the other tenant. */
 export interface Loaded {
   readonly figures: OpenFigures;
-  /** Used share of all cores. */
-  readonly busy: number;
-  /** Cores that the victim's ingest used. */
-  readonly ingestCores: number;
   /** Responses to the other tenant, by status. */
   readonly answers: Answers;
 }
@@ -72,11 +67,8 @@ export interface LimiterFigures {
   readonly settledError: number;
 }
 
-export const MAX_RATIO = 2;
 /** Maximum difference of the two p99 values elsewhere. A larger difference makes the row inconclusive. */
 export const MAX_NOISE = 0.5;
-/** Memory limit of an ingest in `docker-compose.yml`. */
-export const MAX_RSS_BYTES = 1024 ** 3;
 /** Maximum time for recovery after an overload. */
 export const WELL_AFTER_MS = 5_000;
 /** Maximum error of a limit after the ingests know each other. */
@@ -88,10 +80,6 @@ export interface Medians {
   /** Median of the mean of each round's two loads. */
   readonly elsewhere: Latency;
   readonly beside: Latency;
-  /**
-   * p99 with the other tenant at the same ingest relative to p99 alone. On a shared machine, a part of it is waiting for a core.
-   */
-  readonly toAlone: number;
   /** p99 with the other tenant at the same ingest relative to p99 elsewhere: the cost of sharing an ingest. */
   readonly toElsewhere: number;
   readonly isConclusive: boolean;
@@ -114,7 +102,6 @@ export function mediansOf({ rounds }: Pick<FairnessRow, 'rounds'>): Medians | un
   const noise = Math.abs(first.p99Ms - again.p99Ms) / Math.min(first.p99Ms, again.p99Ms);
   return {
     ...{ alone, elsewhere, beside, isConclusive: noise <= MAX_NOISE },
-    toAlone: beside.p99Ms / alone.p99Ms,
     toElsewhere: beside.p99Ms / elsewhere.p99Ms,
   };
 }
@@ -122,48 +109,6 @@ export function mediansOf({ rounds }: Pick<FairnessRow, 'rounds'>): Medians | un
 function latencyOf(loads: readonly Loaded[]): Latency {
   const of = (name: keyof Latency) => median(loads.map(({ figures }) => figures[name]));
   return { p50Ms: of('p50Ms'), p99Ms: of('p99Ms') };
-}
-
-export interface Judged {
-  readonly failures: readonly string[];
-  readonly notJudged: readonly string[];
-}
-
-/** Returns the failures for `--check`. */
-export function judge({ rows, overload, limiter }: FairnessResult): Judged {
-  const failures: string[] = [];
-  const notJudged: string[] = [];
-  for (const row of rows) {
-    const [name, medians] = [`${row.victim} during ${row.beside}`, mediansOf(row)];
-    const lost = lostOf(row);
-    if (lost > 0) failures.push(`${name}: ${lost} requests of the victim were rejected or timed out`);
-    if (medians?.isConclusive !== true) notJudged.push(`${name}: ${row.absent ?? 'inconclusive'}`);
-    else if (medians.toElsewhere > MAX_RATIO)
-      failures.push(`${name}: ${medians.toElsewhere.toFixed(2)} times elsewhere`);
-  }
-  if ('absent' in limiter) notJudged.push(`the limiter: ${limiter.absent}`);
-  else {
-    for (const { ingests, settledError } of limiter) {
-      if (Math.abs(settledError) <= MAX_LIMIT_ERROR) continue;
-      failures.push(`limiter of ${ingests} ingests: ${(settledError * 100).toFixed(1)} % from its rate`);
-    }
-  }
-  if ('absent' in overload) notJudged.push(`the overload: ${overload.absent}`);
-  else {
-    const { answers, withoutRetryAfter, rssBytes, firstGoodMs, p99Ms } = overload;
-    if (rssBytes.highest > MAX_RSS_BYTES)
-      failures.push(`overload: ${mebibytes(rssBytes.highest)} MiB, of ${mebibytes(MAX_RSS_BYTES)}`);
-    if ((answers['503'] ?? 0) === 0)
-      failures.push('overload: no 503, so the ingest was not overloaded or buffered all requests');
-    if (withoutRetryAfter > 0) failures.push(`overload: ${withoutRetryAfter} times 503 without Retry-After`);
-    if (firstGoodMs === null || firstGoodMs > WELL_AFTER_MS) {
-      failures.push(`overload: no good answer within ${WELL_AFTER_MS} ms of its end`);
-    }
-    const ratio = p99Ms.after / p99Ms.before;
-    if (!(ratio <= MAX_RATIO))
-      failures.push(`overload: ${ratio.toFixed(2)} times the p99 ${WELL_AFTER_MS} ms after its end`);
-  }
-  return { failures, notJudged };
 }
 
 /** Returns the number of the victim's requests that did not get the expected response. */

@@ -5,9 +5,8 @@
 
 import { due } from '../pace.ts';
 import { openLoad, type Target } from '../path/pathLoad.ts';
-import { cpuMicrosOf } from '../processFigures.ts';
 import { attacked, type Beside, type Plan } from './attacks.ts';
-import { type FairnessDeployment, pageOf, type Tenant, watchCores, writesOf } from './fairnessDeployment.ts';
+import { type FairnessDeployment, pageOf, type Tenant, writesOf } from './fairnessDeployment.ts';
 import type { Loaded, Round } from './fairnessFigures.ts';
 
 /** Load of the victim, well below the capacity of an ingest. */
@@ -45,37 +44,22 @@ export interface Plans {
   readonly beside: Plan;
 }
 
-export async function measureRound(
-  deployment: FairnessDeployment,
-  victim: VictimLoad,
-  plans: Plans,
-): Promise<Round> {
-  const alone = await measured(deployment, victim);
-  const first = await measuredUnder(plans.elsewhere, deployment, victim);
-  const beside = await measuredUnder(plans.beside, deployment, victim);
-  const again = await measuredUnder(plans.elsewhere, deployment, victim);
+export async function measureRound(victim: VictimLoad, plans: Plans): Promise<Round> {
+  const alone = { figures: await openLoad(victim.target, victim.perSecond), answers: {} };
+  const first = await measuredUnder(plans.elsewhere, victim);
+  const beside = await measuredUnder(plans.beside, victim);
+  const again = await measuredUnder(plans.elsewhere, victim);
   return { alone, elsewhere: [first, again], beside };
 }
 
-async function measuredUnder(
-  plan: Plan,
-  deployment: FairnessDeployment,
-  victim: VictimLoad,
-): Promise<Loaded> {
+async function measuredUnder(plan: Plan, victim: VictimLoad): Promise<Loaded> {
   const forMs = LEAD_MS + WARM_UP_MS + victim.target.forMs + REST_MS;
   const attack = attacked({ ...plan, forMs });
   // The attack is awaited after the victim, so an earlier failure must not be unhandled.
   attack.catch(() => {});
   await due(performance.now() + LEAD_MS);
-  const loaded = await measured(deployment, victim);
+  const figures = await openLoad(victim.target, victim.perSecond);
   const { answers } = await attack;
   await due(performance.now() + REST_MS);
-  return { ...loaded, answers };
-}
-
-async function measured({ pid }: FairnessDeployment, { target, perSecond }: VictimLoad): Promise<Loaded> {
-  const [busy, micros, atMs] = [watchCores(), cpuMicrosOf(pid), performance.now()];
-  const figures = await openLoad(target, perSecond);
-  const ingestCores = (cpuMicrosOf(pid) - micros) / 1000 / (performance.now() - atMs);
-  return { figures, busy: busy(), ingestCores, answers: {} };
+  return { figures, answers };
 }

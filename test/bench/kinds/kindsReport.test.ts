@@ -1,7 +1,7 @@
-/** Tests the report and the judgement of the kinds of requests. */
+/** Tests the report of the kinds of requests. */
 import { expect, test } from 'vitest';
 import { pathOptions } from '../path/pathOptions.ts';
-import { judgeKinds, kindsReport } from './kindsReport.ts';
+import { kindsReport } from './kindsReport.ts';
 import type { KindRow, KindsResult } from './measureKinds.ts';
 import { KINDS, renewKey, requestOfKind } from './requestKinds.ts';
 
@@ -10,22 +10,6 @@ test('shows the cost of each kind relative to plain requests, with the target', 
   expect(report).toContain('| plain, CPU µs per event | 4.00 |  |');
   expect(report).toContain('| a new `Idempotency-Key` per request | 1.24 | 1.25 |');
   expect(report).toContain('| compressed with gzip | 2.00; 3 failed | 1.3 at 500 |');
-});
-
-test('--check fails if a ratio exceeds its maximum by more than 10 %, or if no event was acknowledged', () => {
-  const judged = (row: Partial<KindRow>) => judgeKinds(aResult(aRow(row))).failures;
-  expect(judged({ ratio: 1.3 })).toEqual([]);
-  expect(judged({ ratio: 1.5 })).toEqual(['500x8 keyed: 1.50 times a plain request; the maximum is 1.25']);
-  expect(judged({ ratio: Number.NaN })).toHaveLength(1);
-  expect(judged({ kind: 'gzip', ratio: 9, events: 20 })).toEqual([]);
-  expect(judged({ kind: 'sampled', ratio: 9 })).toEqual([]);
-});
-
-test('does not judge a kind whose requests were refused', () => {
-  expect(judgeKinds(aResult(aRow({ ratio: 9, refused: 1 })))).toEqual({
-    failures: [],
-    notJudged: ['500x8 keyed: requests were refused or timed out'],
-  });
 });
 
 test('a renewed request has another key and otherwise the same bytes', () => {

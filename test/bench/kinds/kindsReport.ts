@@ -1,8 +1,8 @@
-/** Formats the cost of the kinds of requests as Markdown, and judges the cost for `--check`. */
+/** Formats the cost of the kinds of requests as Markdown. */
 import { table } from '../../tidy/reference/markdown.ts';
 import { median, type PathResult, type RowFigures } from '../path/pathFigures.ts';
 import { nameOf, type Shape } from '../path/pathOptions.ts';
-import { factsLine, type Judged, LEEWAY, micros, ratioTo, titleOf } from '../path/pathReport.ts';
+import { factsLine, micros, ratioTo, titleOf } from '../path/pathReport.ts';
 import type { KindRow, KindsResult } from './measureKinds.ts';
 import { KINDS, type RequestKind } from './requestKinds.ts';
 
@@ -31,20 +31,6 @@ export function kindsReport({ run, rows }: KindsResult, beside?: PathResult): st
       ],
     ),
   ].join('\n\n');
-}
-
-export function judgeKinds({ rows }: KindsResult): Judged {
-  const failures: string[] = [];
-  const notJudged: string[] = [];
-  for (const row of rows) {
-    const { toReach, judgedEvents = row.events } = KINDS[row.kind];
-    if (failedOf(row) > 0) notJudged.push(`${nameOf(row)}: requests were refused or timed out`);
-    else if (toReach !== undefined && judgedEvents === row.events && !(row.ratio <= toReach * LEEWAY))
-      failures.push(
-        `${nameOf(row)}: ${row.ratio.toFixed(2)} times a plain request; the maximum is ${toReach}`,
-      );
-  }
-  return { failures, notJudged };
 }
 
 function cellOf(row: KindRow): string {

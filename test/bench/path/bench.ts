@@ -6,7 +6,6 @@
 import { loadavg } from 'node:os';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { measureFlat } from '../flat/measureFlat.ts';
-import { judgeKinds } from '../kinds/kindsReport.ts';
 import { measureKinds } from '../kinds/measureKinds.ts';
 import { type Peer, startAfternoon, startCollector, startFloor } from '../peers/peer.ts';
 import { memoryOf } from '../processFigures.ts';
@@ -36,7 +35,6 @@ import {
   writeResults,
 } from './pathFigures.ts';
 import { type PathOptions, pathOptions, type Shape } from './pathOptions.ts';
-import { judge } from './pathReport.ts';
 import { resultBlocks } from './performancePage.ts';
 import { OWN_TREE, startQuestlog } from './questlogPeer.ts';
 
@@ -52,13 +50,6 @@ async function run(args: readonly string[]): Promise<void> {
   say('');
   process.stdout.write(`${resultBlocks(results).join('\n\n')}\n`);
   if (options.json !== undefined) writeResults(options.json, machineFacts(0).machine, results);
-  if (!options.isChecked) return;
-  const judged = [results.kinds && judgeKinds(results.kinds), results.beside && judge(results.beside)];
-  for (const { failures, notJudged } of judged.filter((one) => one !== undefined)) {
-    for (const line of notJudged) process.stdout.write(`not judged: ${line}\n`);
-    for (const line of failures) process.stderr.write(`bench: ${line}\n`);
-    if (failures.length > 0) process.exitCode = 1;
-  }
 }
 
 async function measure(options: PathOptions, loadBefore: number): Promise<BenchResults> {

@@ -26,7 +26,6 @@ export interface PathOptions {
   readonly runs: number;
   /** JSON file for the result. */
   readonly json: string | undefined;
-  readonly isChecked: boolean;
   /** Compares this tree with a commit, instead of with the peers. */
   readonly against: string | undefined;
   /** Measures larger deployments instead of the peers. */
@@ -65,7 +64,6 @@ export function pathOptions(args: readonly string[]): PathOptions {
       seconds: { type: 'string', default: '10' },
       runs: { type: 'string', default: '1' },
       json: { type: 'string' },
-      check: { type: 'boolean', default: false },
       against: { type: 'string' },
       flat: { type: 'boolean', default: false },
       only: { type: 'string' },
@@ -83,11 +81,8 @@ export function pathOptions(args: readonly string[]): PathOptions {
   const { flat, rest, sizing, traces } = values;
   const alone = [isAgainst && !rest, flat, rest, sizing, traces].filter(Boolean).length;
   if (alone > 1) throw new Error('--flat, --sizing, and --traces exclude each other, --against, and --rest');
-  if (traces && values.check) throw new Error('--traces: without --check');
-  if (alone === 1 && !traces && (values.check || runs > 1))
-    throw new Error(
-      '--against, --flat, --rest, and --sizing measure no peers: they go without --check and --runs',
-    );
+  if (alone === 1 && !traces && runs > 1)
+    throw new Error('--against, --flat, --rest, and --sizing go without --runs');
   if (values.only !== undefined && !flat) throw new Error('--only: with --flat alone');
   if (values.kinds !== undefined && (flat || rest || sizing || traces))
     throw new Error('--kinds: not with --flat, --rest, --sizing, or --traces');
@@ -99,7 +94,6 @@ export function pathOptions(args: readonly string[]): PathOptions {
     kindShapes: kindRows.flatMap((shape) => kinds.map((kind) => ({ ...shape, kind }))),
     ...{ seconds, runs },
     json: values.json,
-    isChecked: values.check,
     against: values.against,
     isFlat: flat,
     only: values.only ?? '',

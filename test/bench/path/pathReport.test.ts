@@ -1,33 +1,9 @@
-/** Tests the judgement of the benchmark's figures. */
+/** Tests the report of the benchmark's figures. */
 import { expect, test } from 'vitest';
 import type { PeerName } from '../peers/peer.ts';
 import { verdict } from './againstCommit.ts';
 import { medianRow, type PathResult, type PeerFigures, type RowFigures } from './pathFigures.ts';
-import { judge, pathReport } from './pathReport.ts';
-
-test('--check fails if a ratio to the Collector exceeds its maximum by more than 10 %', () => {
-  expect(judge(aResult({ questlog: 1.4, collector: 1 }))).toEqual({ failures: [], notJudged: [] });
-  expect(judge(aResult({ questlog: 1.5, collector: 1 })).failures).toEqual([
-    '500x8: 1.50 times the Collector; the maximum is 1.3',
-  ]);
-});
-
-test('--check fails if no event was acknowledged', () => {
-  expect(judge(aResult({ questlog: Number.NaN, collector: 1 })).failures).toHaveLength(1);
-});
-
-test('does not judge a row if the Collector did not acknowledge all events', () => {
-  for (const collector of [Number.POSITIVE_INFINITY, Number.NaN]) {
-    expect(judge(aResult({ questlog: 9, collector }))).toEqual({
-      failures: [],
-      notJudged: ['500x8: the Collector acknowledged nothing'],
-    });
-  }
-  expect(judge(aResult({ questlog: 9, collector: 1 }, { refused: 1 }))).toEqual({
-    failures: [],
-    notJudged: ['500x8: requests were refused or timed out'],
-  });
-});
+import { pathReport } from './pathReport.ts';
 
 test('combines several runs to the median of each figure and the missing figures of all runs', () => {
   const rowOf = (questlog: number, refused: number) =>
@@ -37,16 +13,10 @@ test('combines several runs to the median of each figure and the missing figures
   expect(questlog?.closed).toEqual({ ...lame.peers.questlog?.closed, cpuMicrosPerEvent: 3 });
 });
 
-test('keeps the other figures if the projector was not measured', () => {
+test('lists the reasons why the projector and the Collector were not measured', () => {
   const result = { ...aResult({ questlog: 1 }), projector: { absent: 'not within 180000 ms' } };
   expect(pathReport(result)).toContain('Projector: not measured: not within 180000 ms.');
-});
-
-test('does not judge a row without the Collector, and lists the reason', () => {
-  const result = aResult({ questlog: 9 });
-  const reason = 'there is no Go to build it with';
-  expect(judge(result)).toEqual({ failures: [], notJudged: [`500x8: there is no Collector: ${reason}`] });
-  expect(pathReport(result)).toContain(`Collector: not measured: ${reason}.`);
+  expect(pathReport(result)).toContain('Collector: not measured: there is no Go to build it with.');
 });
 
 test('ignores a difference that is not larger than the noise of the commit', () => {

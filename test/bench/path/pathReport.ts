@@ -1,4 +1,4 @@
-/** Formats the result of the benchmark as Markdown, and judges it for `--check`. */
+/** Formats the result of the benchmark as Markdown. */
 import { table } from '../../tidy/reference/markdown.ts';
 import type { PeerName } from '../peers/peer.ts';
 import { verdict } from './againstCommit.ts';
@@ -21,8 +21,6 @@ const TITLES: Readonly<Record<PeerName, string>> = {
 const NAMES = Object.keys(TITLES) as PeerName[];
 /** Servers whose throughput and latency the report shows. */
 const COMPARED = ['questlog', 'collector'] as const;
-/** Tolerance for the noise of a run. */
-export const LEEWAY = 1.1;
 
 /** Returns the main figures: the cost of an event, and the throughput and latency of Questlog and the Collector. */
 export function pathReport(result: PathResult): string {
@@ -73,33 +71,6 @@ export function againstReport({ run, parent, candidate, rows }: AgainstResult): 
   ].join('\n\n');
 }
 
-export interface Judged {
-  /** Ratios above the maximum. */
-  readonly failures: readonly string[];
-  /** Reasons why rows are not judged. */
-  readonly notJudged: readonly string[];
-}
-
-export function judge({ rows, peers }: PathResult): Judged {
-  const absent = peers.find(({ name }) => name === 'collector')?.absent;
-  const failures: string[] = [];
-  const notJudged: string[] = [];
-  for (const row of rows) {
-    const { questlog, collector } = row.peers;
-    const [name, toReach, ratio] = [nameOf(row), TO_REACH[nameOf(row)], ratioTo('collector', row)];
-    if (!hasFigure(questlog)) failures.push(`${name}: Questlog acknowledged nothing`);
-    else if (toReach === undefined) notJudged.push(`${name}: the row has no maximum`);
-    else if (collector === undefined) notJudged.push(`${name}: there is no Collector: ${absent}`);
-    else if (ratio === undefined) notJudged.push(`${name}: the Collector acknowledged nothing`);
-    else if ([questlog, collector].some(isShort))
-      notJudged.push(`${name}: requests were refused or timed out`);
-    else if (!(ratio <= toReach * LEEWAY)) {
-      failures.push(`${name}: ${ratio.toFixed(2)} times the Collector; the maximum is ${toReach}`);
-    }
-  }
-  return { failures, notJudged };
-}
-
 export function factsLine(run: RunFacts): string {
   const measurement = run.runs === 1 ? '1 measurement' : `median of ${run.runs} measurements`;
   return `${machineLine(run)}, Kafka ${run.kafka}, ${measurement} of ${run.seconds} s.`;
@@ -125,11 +96,6 @@ export function ratioTo(name: PeerName, { peers }: RowFigures): number | undefin
 
 function hasFigure(figures: PeerFigures | undefined): figures is PeerFigures {
   return Number.isFinite(figures?.closed.cpuMicrosPerEvent);
-}
-
-/** True if the figure includes work whose events were not acknowledged. */
-function isShort({ closed }: PeerFigures): boolean {
-  return closed.refused + closed.timedOut > 0;
 }
 
 export function titleOf({ events, connections, kind }: Shape): string {
