@@ -1,12 +1,12 @@
 /** Reads Linux's figures of a process (memory, peak memory, and CPU time). */
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 
 export interface Memory {
   readonly rssBytes: number;
   /** Anonymous memory in bytes, without pages of files, which the system can read again. */
   readonly ownBytes: number;
-  /** Peak since the start of the process. */
+  /** Peak of the resident set since the start of the process or the last `resetPeak`. */
   readonly peakBytes: number;
 }
 
@@ -19,6 +19,10 @@ export function memoryOf(pid: number): Memory {
   };
 }
 
+export function resetPeak(pid: number): void {
+  writeFileSync(`/proc/${pid}/clear_refs`, '5');
+}
+
 /** User and system time in microseconds. */
 export function cpuMicrosOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -28,35 +32,6 @@ export function cpuMicrosOf(pid: number): number {
 }
 
 const TICKS_PER_SECOND = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
-
-export interface MemorySampler {
-  /** Highest resident set since the last call. */
-  highestSinceAsked(): number;
-  stop(): void;
-}
-
-const SAMPLE_MS = 100;
-
-export function sampleMemory(pid: number): MemorySampler {
-  let highest = 0;
-  const look = (): void => {
-    try {
-      highest = Math.max(highest, memoryOf(pid).rssBytes);
-    } catch {
-      // A process that ends has no memory figures. The next request to the process reports the end.
-    }
-  };
-  const timer = setInterval(look, SAMPLE_MS);
-  return {
-    highestSinceAsked: () => {
-      look();
-      const seen = highest;
-      highest = 0;
-      return seen;
-    },
-    stop: () => clearInterval(timer),
-  };
-}
 
 function bytesOf(status: string, name: string): number {
   const match = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status);

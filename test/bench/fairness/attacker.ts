@@ -24,13 +24,7 @@ parentPort?.postMessage({ answers, withoutRetryAfter });
 async function sendRequests({ perSecond, ...of }: Attack & { kind: 'requests' }): Promise<void> {
   const target = { ...of, status: 0, warmUpMs: 0, onAnswer: count };
   if (perSecond !== 'full speed') await openLoad(target, perSecond, 0);
-  else {
-    await closedLoad(
-      target,
-      () => {},
-      () => {},
-    );
-  }
+  else await closedLoad(target);
 }
 
 /** Opens the sockets again after the server closes them. */

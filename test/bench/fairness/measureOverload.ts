@@ -2,7 +2,7 @@
 import { percentile } from '../connections.ts';
 import { due } from '../pace.ts';
 import { closedLoad, openLoad } from '../path/pathLoad.ts';
-import { memoryOf, sampleMemory } from '../processFigures.ts';
+import { memoryOf, resetPeak } from '../processFigures.ts';
 import { type Attack, attacked, TEN_TIMES } from './attacks.ts';
 import { bodiesOf, type FairnessDeployment, type Tenant, writesOf } from './fairnessDeployment.ts';
 import { type OverloadFigures, WELL_AFTER_MS } from './fairnessFigures.ts';
@@ -26,11 +26,7 @@ export async function measureOverload(
   const full = { url, status: 201, requests, connections: FULL_SPEED_CONNECTIONS, warmUpMs: WARM_UP_MS };
   const forMs = seconds * 1000;
   const before = await openLoad(victim.target, victim.perSecond);
-  const { answered, tookMs } = await closedLoad(
-    { ...full, forMs },
-    () => {},
-    () => {},
-  );
+  const { answered, tookMs } = await closedLoad({ ...full, forMs });
   const requestsPerSecond = (answered / tookMs) * 1000;
   const duePerSecond = Math.ceil(requestsPerSecond * TEN_TIMES);
   await due(performance.now() + WELL_AFTER_MS);
@@ -54,13 +50,13 @@ type Seen = Pick<OverloadFigures, 'answers' | 'withoutRetryAfter' | 'rssBytes' |
 /** Runs the overload and waits for the recovery. */
 async function overload({ url, pid }: FairnessDeployment, other: Tenant, attack: Attack): Promise<Seen> {
   const before = memoryOf(pid).rssBytes;
-  const memory = sampleMemory(pid);
+  resetPeak(pid);
   const probes = probe(url, other);
   try {
-    const attacker = await attacked(attack).finally(() => memory.stop());
+    const attacker = await attacked(attack);
     const endedAtMs = performance.now();
     const meanwhile = [...probes.sent];
-    const highest = memory.highestSinceAsked();
+    const highest = memoryOf(pid).peakBytes;
     const firstGoodMs = await probes.goodSince(endedAtMs);
     await due(endedAtMs + WELL_AFTER_MS);
     const rssBytes = { before, highest, after5s: memoryOf(pid).rssBytes };

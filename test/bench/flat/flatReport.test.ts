@@ -42,7 +42,7 @@ test('names a change by all properties that differ from the base', () => {
 
 function figures(micros: number, perSecond: number): FlatRow['figures'] {
   const cost = (cpuMicrosPerEvent: number, requestsPerSecond: number): CostFigures => {
-    return { cpuMicrosPerEvent, requestsPerSecond, rssBytes: 1024 ** 2, refused: 0, timedOut: 0 };
+    return { cpuMicrosPerEvent, requestsPerSecond, refused: 0, timedOut: 0 };
   };
   const base = [cost(1, 100), cost(3, 300)] as const;
   return [{ events: 20, connections: 64, base, changed: cost(micros, perSecond) }];

@@ -181,7 +181,7 @@ async function openSized(bench: FlatBench, size: Size, name: string): Promise<Si
         const { connections } = shape;
         const load = { url, status: 201, requests, connections };
         const target = { ...load, warmUpMs: WARM_UP_MS, forMs: options.seconds * 1000 };
-        costs.push(await measureCost({ stack }, { pid, topics: `${name}.` }, target, shape));
+        costs.push(await measureCost({ pid }, target, shape));
       }
       return costs;
     },

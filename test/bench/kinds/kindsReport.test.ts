@@ -35,7 +35,7 @@ test('--kinds measures only the named kinds, and rejects an unknown kind', () =>
 function aRow(of: Partial<KindRow>): KindRow {
   return {
     ...{ events: 500, connections: 8, kind: 'keyed', plainMicrosPerEvent: 4, ratio: 1 },
-    ...{ cpuMicrosPerEvent: 5, requestsPerSecond: 10, rssBytes: 1, refused: 0, timedOut: 0 },
+    ...{ cpuMicrosPerEvent: 5, requestsPerSecond: 10, refused: 0, timedOut: 0 },
     ...of,
   };
 }

@@ -8,7 +8,6 @@ import { messageOf } from '@questlog/runtime/process/errors';
 import { measureFlat } from '../flat/measureFlat.ts';
 import { measureKinds } from '../kinds/measureKinds.ts';
 import { type Peer, startAfternoon, startCollector, startFloor } from '../peers/peer.ts';
-import { memoryOf } from '../processFigures.ts';
 import { measureRest } from '../rest/measureRest.ts';
 import { measureSizing } from '../sizing/measureSizing.ts';
 import { measureTraces } from '../traces/measureTraces.ts';
@@ -53,8 +52,7 @@ async function run(args: readonly string[]): Promise<void> {
 }
 
 async function measure(options: PathOptions, loadBefore: number): Promise<BenchResults> {
-  if (options.isAtRest)
-    return { rest: await measureRest(machineFacts(loadBefore), { ending, say }, options.against) };
+  if (options.isAtRest) return { rest: await measureRest(machineFacts(loadBefore), { ending, say }) };
   say('the broker starts');
   const stack = await startBenchStack(ending);
   const facts = factsOf(stack, options, loadBefore);
@@ -77,9 +75,7 @@ async function besidePeers(stack: BenchStack, options: PathOptions, run: RunFact
   say('the Collector is built where it is not there yet, and starts');
   const collector = await startCollector(ground).catch(messageOf);
   if (typeof collector !== 'string') peers.push(collector);
-  const facts: PeerFacts[] = peers.map(({ name, version, pid }) => {
-    return { name, version, restBytes: memoryOf(pid).rssBytes };
-  });
+  const facts: PeerFacts[] = peers.map(({ name, version }) => ({ name, version }));
   if (typeof collector === 'string') facts.push({ name: 'collector', version: '', absent: collector });
 
   const bench = { stack, options, say };

@@ -1,7 +1,7 @@
 /** Measures the peers row by row: the same events, closed and then open load, and the projector at the end. */
 import { KINDS, PLAIN, renewKey, requestOfKind } from '../kinds/requestKinds.ts';
 import type { Peer } from '../peers/peer.ts';
-import { cpuMicrosOf, sampleMemory } from '../processFigures.ts';
+import { cpuMicrosOf } from '../processFigures.ts';
 import { openTelemetry } from '../telemetry.ts';
 import type { BenchStack } from './benchStack.ts';
 import type { CostFigures, PeerFigures, ProjectorFigures, RowFigures } from './pathFigures.ts';
@@ -67,7 +67,7 @@ export async function measurePeer(
   questlog: QuestlogPeer,
   shape: Shape,
 ): Promise<CostFigures> {
-  return await measureCost(bench, peer, await targetOf(bench, peer, questlog, shape), shape);
+  return await measureCost(peer, await targetOf(bench, peer, questlog, shape), shape);
 }
 
 /** Measures the projector during a load and until ClickHouse has all events. Earlier loads have warmed it up. */
@@ -79,11 +79,7 @@ export async function measureProjector(bench: PathBench, questlog: QuestlogPeer)
   say(`the projector during ${nameOf(PROJECTED)}`);
   const sample = (): [number, number] => [cpuMicrosOf(pid), cpuMicrosOf(stack.clickhousePid)];
   const [projector, clickhouse] = sample();
-  await closedLoad(
-    await targetOf(bench, questlog, questlog, PROJECTED),
-    () => {},
-    () => {},
-  );
+  await closedLoad(await targetOf(bench, questlog, questlog, PROJECTED));
   const stored = (await questlog.caughtUp()) - events;
   const [projectorAfter, clickhouseAfter] = sample();
   return {
@@ -107,37 +103,15 @@ async function measureCosts(
   return costs;
 }
 
-/** @param of process of the peer, and the prefix of its topics */
 export async function measureCost(
-  { stack }: Pick<PathBench, 'stack'>,
-  { pid, topics }: Pick<Peer, 'pid' | 'topics'>,
+  { pid }: Pick<Peer, 'pid'>,
   target: Target,
   { events }: Shape,
 ): Promise<CostFigures> {
-  const sample = () => ({
-    cpuMicros: cpuMicrosOf(pid),
-    logBytes: topics === undefined ? 0 : stack.brokerBytes(topics),
-  });
-  let [before, after] = [sample(), sample()];
-  const memory = sampleMemory(pid);
-  const load = await closedLoad(
-    target,
-    () => {
-      memory.highestSinceAsked();
-      before = sample();
-    },
-    () => {
-      after = sample();
-    },
-  ).finally(() => memory.stop());
-  const rssBytes = memory.highestSinceAsked();
-  const acknowledged = load.answered * events;
-  const logBytesPerEvent = (after.logBytes - before.logBytes) / acknowledged;
+  const load = await closedLoad(target, () => cpuMicrosOf(pid));
   return {
-    cpuMicrosPerEvent: (after.cpuMicros - before.cpuMicros) / acknowledged,
+    cpuMicrosPerEvent: load.increase / (load.answered * events),
     requestsPerSecond: (load.answered / load.tookMs) * 1000,
-    rssBytes,
-    ...(topics === undefined ? {} : { logBytesPerEvent }),
     refused: load.refused,
     timedOut: load.timedOut,
   };

@@ -64,8 +64,6 @@ export interface RunFacts extends MachineFacts {
 export interface PeerFacts {
   readonly name: PeerName;
   readonly version: string;
-  /** Resident set before the first request. */
-  readonly restBytes?: number;
   /** Reason why the peer was not measured. */
   readonly absent?: string;
 }
@@ -85,10 +83,6 @@ export interface CostFigures {
   /** User and system time of the serving process per acknowledged event. */
   readonly cpuMicrosPerEvent: number;
   readonly requestsPerSecond: number;
-  /** Peak of the resident set. */
-  readonly rssBytes: number;
-  /** Undefined if the peer writes no log. */
-  readonly logBytesPerEvent?: number;
   readonly refused: number;
   readonly timedOut: number;
 }

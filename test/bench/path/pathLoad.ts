@@ -19,8 +19,9 @@ export interface Target {
 }
 
 export interface ClosedFigures {
-  /** Responses between `begin` and `end`. */
   readonly answered: number;
+  /** Increase of the measured value during the load, without the warm-up. */
+  readonly increase: number;
   readonly refused: number;
   /** Requests without a response `TIMED_OUT_AFTER_MS` after the end. */
   readonly timedOut: number;
@@ -38,8 +39,8 @@ export interface OpenFigures {
 
 const TIMED_OUT_AFTER_MS = 10_000;
 
-/** Loads at full speed. @param begin called after the warm-up. @param end called at the end of the load */
-export async function closedLoad(target: Target, begin: () => void, end: () => void): Promise<ClosedFigures> {
+/** Loads at full speed. @param measured reads a value, such as the CPU time of the server */
+export async function closedLoad(target: Target, measured = () => 0): Promise<ClosedFigures> {
   const count = { answered: 0, refused: 0 };
   const inFlight = new InFlight();
   let next = 0;
@@ -59,18 +60,16 @@ export async function closedLoad(target: Target, begin: () => void, end: () => v
   try {
     for (const lane of lanes) sendOn(lane);
     await due(performance.now() + target.warmUpMs);
-    begin();
-    const [before, startedAtMs] = [{ ...count }, performance.now()];
+    const [atStart, before, startedAtMs] = [measured(), { ...count }, performance.now()];
     await due(startedAtMs + target.forMs);
-    end();
+    const increase = measured() - atStart;
     const [after, tookMs] = [{ ...count }, performance.now() - startedAtMs];
     isOver = true;
     const timedOut = await inFlight.left(TIMED_OUT_AFTER_MS);
     return {
       answered: after.answered - before.answered,
       refused: after.refused - before.refused,
-      timedOut,
-      tookMs,
+      ...{ timedOut, tookMs, increase },
     };
   } finally {
     isOver = true;

@@ -58,7 +58,7 @@ export async function startQuestlog(
   const senders = new Map<RequestKind, Sender>();
   return {
     ...{ name: 'questlog', version: versionOf(options.root), pid, status: 201 },
-    ...{ url: `${baseUrl}/v1/ingest/events`, token: project.token, topics: `${options.name}.` },
+    ...{ url: `${baseUrl}/v1/ingest/events`, token: project.token },
     bodyOf: (batch) => batch,
     senderOf: async (kind) => {
       if (!(kind.switches || kind.hasReports)) return plain;

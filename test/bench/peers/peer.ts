@@ -20,8 +20,6 @@ export interface Peer {
   readonly token: string;
   /** Status of a response that confirms that the events are stored. */
   readonly status: number;
-  /** Prefix of the peer's topics. Undefined if the peer writes no topics. */
-  readonly topics?: string;
   /** Converts the body of a Questlog request to a request of the peer. */
   bodyOf(batch: Buffer): Buffer;
 }
@@ -46,7 +44,7 @@ export async function startAfternoon(ground: PeerGround): Promise<Peer> {
   const libraries = ['koa', '@koa/router', 'koa-bodyparser', 'kafkajs'].map(versionOf).join(', ');
   const started = await startOnNode(ground, 'afternoon.ts', [ground.brokers, topic, TOKEN]);
   const path = '/v1/ingest/events';
-  return { name: 'afternoon', version: libraries, topics: topic, ...started, url: started.url + path };
+  return { name: 'afternoon', version: libraries, ...started, url: started.url + path };
 }
 
 export async function startFloor(ground: PeerGround): Promise<Peer> {
@@ -71,7 +69,7 @@ export async function startCollector(ground: PeerGround): Promise<Peer> {
   };
   await readyOrEnded(child, output, isUp);
   return {
-    ...{ name: 'collector', version: COLLECTOR_VERSION, url, topics: topic, token: TOKEN, status: 200 },
+    ...{ name: 'collector', version: COLLECTOR_VERSION, url, token: TOKEN, status: 200 },
     pid: child.pid ?? 0,
     bodyOf: otlpOf,
   };

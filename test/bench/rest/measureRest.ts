@@ -1,22 +1,15 @@
 /** Measures `npm start` without requests: the time until ready, and the CPU and memory of its processes. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { collectOutput, emptyDataDir, end, ready, spawnProduct, startedWith } from '../../e2e/product.ts';
 import { due } from '../pace.ts';
-import { checkOut } from '../path/againstCommit.ts';
 import type { MachineFacts } from '../path/pathFigures.ts';
 import { OWN_TREE } from '../path/questlogPeer.ts';
 import { cpuMicrosOf, type Memory, memoryOf } from '../processFigures.ts';
 
-export interface RestResult extends RestFigures {
+export interface RestResult {
   readonly run: MachineFacts;
   readonly idleSeconds: number;
-  /** Figures of another commit in the same run. */
-  readonly before?: RestFigures & { readonly commit: string };
-}
-
-export interface RestFigures {
   /** Time until ready with an empty folder. */
   readonly firstReadyMs: number;
   /** Times until ready of later starts, ascending, from the start of Node. */
@@ -43,35 +36,20 @@ interface RestBench {
   say(line: string): void;
 }
 
-/** @param against commit to measure first */
-export async function measureRest(
-  run: MachineFacts,
-  bench: RestBench,
-  against: string | undefined,
-): Promise<RestResult> {
-  const idleSeconds = IDLE_MS / 1000;
-  if (against === undefined) return { run, idleSeconds, ...(await measureTree(OWN_TREE, bench)) };
-  const folder = mkdtempSync(join(tmpdir(), 'questlog-bench-'));
-  bench.ending.defer(() => rmSync(folder, { recursive: true, force: true }));
-  const { root, commit } = checkOut(against, folder);
-  const before = { commit, ...(await measureTree(root, bench)) };
-  return { run, idleSeconds, ...(await measureTree(OWN_TREE, bench)), before };
-}
-
-async function measureTree(root: string, { ending, say }: RestBench): Promise<RestFigures> {
+export async function measureRest(run: MachineFacts, { ending, say }: RestBench): Promise<RestResult> {
   const dataDir = emptyDataDir();
   ending.defer(() => rmSync(dataDir, { recursive: true, force: true }));
   say('at rest: the first start');
-  const { tookMs: firstReadyMs, stop } = await start(root, dataDir, ending);
+  const { tookMs: firstReadyMs, stop } = await start(dataDir, ending);
   await stop();
   const readyMs: number[] = [];
   for (let i = 1; i < STARTS; i++) {
     say(`at rest: start ${i + 1} of ${STARTS + 1}`);
-    const started = await start(root, dataDir, ending);
+    const started = await start(dataDir, ending);
     readyMs.push(started.tookMs);
     await started.stop();
   }
-  const last = await start(root, dataDir, ending);
+  const last = await start(dataDir, ending);
   readyMs.push(last.tookMs);
   say(`at rest: ${(SETTLED_AFTER_MS + IDLE_MS) / 1000} s without a request`);
   await due(performance.now() + SETTLED_AFTER_MS);
@@ -80,27 +58,26 @@ async function measureTree(root: string, { ending, say }: RestBench): Promise<Re
   await due(startedAtMs + IDLE_MS);
   const tookMicros = (performance.now() - startedAtMs) * 1000;
   const processes = pids.map((pid, i) => ({
-    name: scriptOf(pid, root),
+    name: scriptOf(pid),
     ...memoryOf(pid),
     cpuShare: (cpuMicrosOf(pid) - (before[i] ?? 0)) / tookMicros,
   }));
   await last.stop();
   readyMs.sort((a, b) => a - b);
-  return { firstReadyMs, readyMs, processes };
+  return { run, idleSeconds: IDLE_MS / 1000, firstReadyMs, readyMs, processes };
 }
 
-/** Starts a checkout like `npm start`. */
+/** Starts Questlog like `npm start`. */
 async function start(
-  root: string,
   dataDir: string,
   ending: AsyncDisposableStack,
 ): Promise<{ pid: number; tookMs: number; stop: () => Promise<void> }> {
   const startedAtMs = performance.now();
-  const given = startedWith(root);
+  const given = startedWith(OWN_TREE);
   const child = spawnProduct({
     dataDir,
     given,
-    entry: join(root, 'deploy/node24.mjs'),
+    entry: join(OWN_TREE, 'deploy/node24.mjs'),
     args: [given.entry],
   });
   const stop = async (): Promise<void> => void (await end(child, 'SIGTERM'));
@@ -116,8 +93,8 @@ function descendantsOf(pid: number): number[] {
   return children.flatMap((child) => [child, ...descendantsOf(child)]);
 }
 
-function scriptOf(pid: number, root: string): string {
+function scriptOf(pid: number): string {
   const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
   const script = words.find((word) => word.endsWith('.ts')) ?? words[0] ?? '';
-  return script.replace(`${root}/`, '');
+  return script.replace(`${OWN_TREE}/`, '');
 }

@@ -12,12 +12,6 @@ test('compares the sum of all processes and the median start with the maximums',
   expect(more).toContain('| 302 MiB | below 300 MiB: not reached |');
 });
 
-test('shows the figures of another commit in the same table', () => {
-  const result = aResult({ cpuShare: 0.002, rssBytes: 1024 ** 2 });
-  const before = { ...result, commit: 'abc1234', firstReadyMs: 8_000 };
-  expect(restReport({ ...result, before })).toContain('| ready, on an empty folder | 9.00 s | 8.00 s | – |');
-});
-
 function aResult(of: { cpuShare: number; rssBytes: number }): RestResult {
   const process = { name: 'main.ts', ownBytes: 1, peakBytes: 1, ...of };
   return {

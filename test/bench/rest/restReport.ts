@@ -1,53 +1,51 @@
 /** Formats the figures of `npm start` at rest as Markdown. */
 import { table } from '../../tidy/reference/markdown.ts';
 import { machineLine, mebibytes } from '../path/pathReport.ts';
-import type { RestFigures, RestResult } from './measureRest.ts';
+import type { RestResult } from './measureRest.ts';
 
 /** Maximum of each figure. */
 const TO_REACH = { readyMs: 1_100, cpuShare: 0.005, rssBytes: 300 * 1024 ** 2 } as const;
 
 export function restReport(result: RestResult): string {
-  const { run, idleSeconds, before } = result;
+  const { run, idleSeconds, firstReadyMs } = result;
   const median = medianReady(result);
   const [cpuShare, rssBytes] = [sumOf(result, 'cpuShare'), sumOf(result, 'rssBytes')];
-  const both = (told: (of: RestFigures) => string): string[] =>
-    before === undefined ? [told(result)] : [told(result), told(before)];
   return [
     `${machineLine(run)}.`,
     table(
-      ['measurement', 'figure', ...(before === undefined ? [] : [`of ${before.commit}`]), 'target'],
+      ['measurement', 'figure', 'target'],
       [
-        ['ready, on an empty folder', ...both(({ firstReadyMs }) => seconds(firstReadyMs)), '–'],
+        ['ready, on an empty folder', seconds(firstReadyMs), '–'],
         [
           'ready, later starts',
-          ...both(readyWords),
+          readyWords(result),
           reached(median <= TO_REACH.readyMs, seconds(TO_REACH.readyMs)),
         ],
         [
           `CPU of all processes, ${idleSeconds} s idle`,
-          ...both((of) => percent(sumOf(of, 'cpuShare'))),
+          percent(cpuShare),
           reached(cpuShare < TO_REACH.cpuShare, `below ${percent(TO_REACH.cpuShare)}`),
         ],
         [
           'resident memory of all processes',
-          ...both((of) => `${mebibytes(sumOf(of, 'rssBytes'))} MiB`),
+          `${mebibytes(rssBytes)} MiB`,
           reached(rssBytes < TO_REACH.rssBytes, `below ${mebibytes(TO_REACH.rssBytes)} MiB`),
         ],
-        ['private memory of all processes', ...both((of) => `${mebibytes(sumOf(of, 'ownBytes'))} MiB`), '–'],
+        ['private memory of all processes', `${mebibytes(sumOf(result, 'ownBytes'))} MiB`, '–'],
       ],
     ),
   ].join('\n\n');
 }
 
-function sumOf({ processes }: RestFigures, of: 'rssBytes' | 'ownBytes' | 'cpuShare'): number {
+function sumOf({ processes }: RestResult, of: 'rssBytes' | 'ownBytes' | 'cpuShare'): number {
   return processes.reduce((total, process) => total + process[of], 0);
 }
 
-function medianReady({ readyMs }: RestFigures): number {
+function medianReady({ readyMs }: RestResult): number {
   return readyMs[Math.floor(readyMs.length / 2)] ?? Number.NaN;
 }
 
-function readyWords(of: RestFigures): string {
+function readyWords(of: RestResult): string {
   const [least, most] = [of.readyMs[0] ?? Number.NaN, of.readyMs.at(-1) ?? Number.NaN];
   const spread = `${seconds(least)} to ${seconds(most)} in ${of.readyMs.length} starts`;
   return `${seconds(medianReady(of))} (${spread})`;

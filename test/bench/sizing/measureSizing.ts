@@ -4,6 +4,7 @@
  */
 import { eventually } from '../../e2e/builders.ts';
 import { queryOn } from '../clickhouseQuery.ts';
+import type { BenchStack } from '../path/benchStack.ts';
 import { measurePeer, type PathBench } from '../path/measurePath.ts';
 import type { RunFacts } from '../path/pathFigures.ts';
 import type { KindShape } from '../path/pathOptions.ts';
@@ -44,25 +45,30 @@ export async function measureSizing(bench: PathBench, run: RunFacts): Promise<Si
   };
   say('the processes warm up');
   await measurePeer(bench, questlog, questlog, SHAPE);
-  const before = await sample(questlog, pids);
+  const before = await sample(stack, questlog, pids);
   say(`${bench.options.seconds} s of load`);
-  const { logBytesPerEvent = Number.NaN, ...load } = await measurePeer(bench, questlog, questlog, SHAPE);
-  const after = await sample(questlog, pids);
+  const load = await measurePeer(bench, questlog, questlog, SHAPE);
+  const after = await sample(stack, questlog, pids);
   const events = after.events - before.events;
   return {
     ...{ run, shape: SHAPE, events, eventsPerSecond: load.requestsPerSecond * SHAPE.events },
     cpuMicrosPerEvent: eachOf(pids, (name) => (after.cpuMicros[name] - before.cpuMicros[name]) / events),
     peakBytes: eachOf(pids, (name) => memoryOf(pids[name]).peakBytes),
-    logBytesPerEvent,
+    logBytesPerEvent: (after.logBytes - before.logBytes) / events,
     clickhouseBytesPerEvent: (await tableBytes(stack.engines.clickhouseUrl)) / after.events,
   };
 }
 
-/** Waits until the linker and the projector have processed all records, and reads the CPU times of the processes. */
-async function sample(questlog: QuestlogPeer, pids: Readonly<Record<SizedProcess, number>>) {
+/** Waits until the linker and the projector have processed all records, and reads the CPU times and the size of the log. */
+async function sample(
+  stack: BenchStack,
+  questlog: QuestlogPeer,
+  pids: Readonly<Record<SizedProcess, number>>,
+) {
   const events = await questlog.caughtUp();
   await eventually(questlog.lagRecords, (lag) => lag === 0, CAUGHT_UP_WITHIN_MS);
-  return { events, cpuMicros: eachOf(pids, (name) => cpuMicrosOf(pids[name])) };
+  const cpuMicros = eachOf(pids, (name) => cpuMicrosOf(pids[name]));
+  return { events, cpuMicros, logBytes: stack.brokerBytes(`${NAME}.`) };
 }
 
 /** Merges the tables, because small parts take more bytes per row, and returns their bytes on disk. */

@@ -60,7 +60,7 @@ async function measureRounds(bench: TracesBench, questlog: QuestlogPeer, shape: 
     const round: Record<Share, number> = { 0: 0, 0.01: 0, 0.1: 0, 1: 0 };
     for (const share of shuffled(SHARES)) {
       const renew = (request: Uint8Array) => sample(request, Math.random() < share);
-      const cost = await measureCost(bench, questlog, { ...target, requests, renew }, shape);
+      const cost = await measureCost(questlog, { ...target, requests, renew }, shape);
       round[share] = cost.cpuMicrosPerEvent * shape.events;
     }
     bench.say(`${nameOf(shape)}: ${SHARES.map((share) => round[share].toFixed(1)).join(', ')} µs`);
