@@ -33,14 +33,10 @@ async function run(): Promise<void> {
       seconds: { type: 'string', default: '7' },
       /** Measurements of each row. */
       runs: { type: 'string', default: '3' },
-      /** Runs only the rows whose names contain the word. */
-      only: { type: 'string', default: '' },
       json: { type: 'string' },
     },
   });
-  if (values.only !== '' && values.json !== undefined)
-    throw new Error('--only: measures a part, which is not kept');
-  const [seconds, runs, only] = [Number(values.seconds), Number(values.runs), values.only];
+  const [seconds, runs] = [Number(values.seconds), Number(values.runs)];
   if (!(seconds > 0 && Number.isInteger(runs) && runs > 0))
     throw new Error('--seconds: a number above 0; --runs: a whole number above 0');
   const loadBefore = loadavg()[0] ?? 0;
@@ -50,7 +46,7 @@ async function run(): Promise<void> {
   const deployment = await openFairnessDeployment(stack);
   const result = {
     run: factsOf(stack, { seconds, runs }, loadBefore),
-    ...(await measure(deployment, { seconds, runs, only })),
+    ...(await measure(deployment, { seconds, runs })),
   };
   say('');
   process.stdout.write(`${fairnessReport(result)}\n`);
@@ -60,23 +56,19 @@ async function run(): Promise<void> {
 /** Measures everything. A failure is reported in place of its figures. */
 async function measure(
   deployment: FairnessDeployment,
-  { seconds, runs, only }: { readonly seconds: number; readonly runs: number; readonly only: string },
+  { seconds, runs }: { readonly seconds: number; readonly runs: number },
 ): Promise<Omit<FairnessResult, 'run'>> {
-  const left = { absent: `--only ${only}` };
   // Measured before a second ingest starts.
-  const one = only === '' ? await measureLimiter(deployment, 1, seconds).catch(absent) : left;
+  const one = await measureLimiter(deployment, 1, seconds).catch(absent);
   const [own = '', other = ''] = await deployment.ingests(2);
   const victim = await deployment.tenant();
   await deployment.fill(victim, STORED_OF_THE_VICTIM);
   const [beside, elsewhere] = [await rowsOf(deployment, own), await rowsOf(deployment, other)];
   const rows: FairnessRow[] = [];
   for (const [i, row] of beside.entries()) {
-    if (!row.beside.includes(only)) continue;
     const plans = { beside: row.plan, elsewhere: elsewhere[i]?.plan ?? row.plan };
     rows.push(await measureRow(deployment, victim, row, plans, { seconds, runs }));
   }
-  if (rows.length === 0) throw new Error(`--only: there are ${beside.map((row) => row.beside).join('; ')}`);
-  if (only !== '') return { rows, overload: left, limiter: left };
   say('the overload');
   const overload = await measureOverload(deployment, seconds).catch(absent);
   return { rows, overload, limiter: 'absent' in one ? one : await limiters(one).catch(absent) };

@@ -71,22 +71,18 @@ const POOLED = { events: 20_000, eventsASession: 2 } as const;
 const SESSION_CONNECTIONS = 16;
 const QUOTA = 1_000_000_000;
 
-type FlatBench = Omit<PathBench, 'options'> & { options: Pick<PathOptions, 'seconds' | 'shapes' | 'only'> };
+type FlatBench = Omit<PathBench, 'options'> & { options: Pick<PathOptions, 'seconds' | 'shapes'> };
 
 /** Measures all changes. A change that cannot be measured does not affect the others. */
 export async function measureFlat(bench: FlatBench, run: RunFacts): Promise<FlatResult> {
   const { say, options } = bench;
-  const changes = CHANGES.filter((change) => changeName(change).includes(options.only));
-  if (changes.length === 0) throw new Error(`--only: there are ${CHANGES.map(changeName).join('; ')}`);
-  const loads = (changes.length * 3 + 2) * options.shapes.length;
-  const minutes = Math.ceil((loads * (options.seconds + WARM_UP_MS / 1000) + changes.length * 30) / 60);
-  say(`${changes.length} changes, about ${minutes} minutes; the base starts`);
+  say('the base starts');
   const base = await openSized(bench, BASE, 'flat_base');
   await base.measure('the base warms up');
   let before = await base.measure('the base');
   const rows: FlatRow[] = [];
-  for (const [i, change] of changes.entries()) {
-    const name = `${i + 1} of ${changes.length}, ${changeName(change)}`;
+  for (const [i, change] of CHANGES.entries()) {
+    const name = `${i + 1} of ${CHANGES.length}, ${changeName(change)}`;
     const changed = await measureChange(bench, change, `flat_${i}`, name).catch((error: unknown) => {
       // After an interrupt, the stack has ended and the other changes cannot be measured.
       if (bench.stack.ending.disposed) throw error;

@@ -1,6 +1,5 @@
 /** Tests the report of the kinds of requests. */
 import { expect, test } from 'vitest';
-import { pathOptions } from '../path/pathOptions.ts';
 import { kindsReport } from './kindsReport.ts';
 import type { KindRow, KindsResult } from './measureKinds.ts';
 import { KINDS, renewKey, requestOfKind } from './requestKinds.ts';
@@ -19,17 +18,6 @@ test('a renewed request has another key and otherwise the same bytes', () => {
   const keyOf = (text: string): string => /^Idempotency-Key: ([\da-f-]{36})\r$/m.exec(text)?.[1] ?? '';
   expect(keyOf(request.toString())).not.toBe(keyOf(before));
   expect(request.toString()).toBe(before.replace(keyOf(before), keyOf(request.toString())));
-});
-
-test('--kinds measures only the named kinds, and rejects an unknown kind', () => {
-  const { shapes, kindShapes } = pathOptions(['--kinds', 'keyed,lenient', '--rows', '20x64']);
-  const shape = { events: 20, connections: 64 };
-  expect(shapes).toEqual([]);
-  expect(kindShapes).toEqual([
-    { ...shape, kind: 'keyed' },
-    { ...shape, kind: 'lenient' },
-  ]);
-  expect(() => pathOptions(['--kinds', 'keyed,fast'])).toThrow('--kinds: fast is not one of keyed, ');
 });
 
 function aRow(of: Partial<KindRow>): KindRow {

@@ -62,9 +62,7 @@ async function measure(options: PathOptions, loadBefore: number): Promise<BenchR
   if (options.against !== undefined)
     return { against: await besideCommit(stack, options, facts, options.against) };
   const kinds = await measureKinds({ stack, options, say }, facts);
-  return options.shapes.length === 0
-    ? { kinds }
-    : { kinds, beside: await besidePeers(stack, options, facts) };
+  return { kinds, beside: await besidePeers(stack, options, facts) };
 }
 
 async function besidePeers(stack: BenchStack, options: PathOptions, run: RunFacts): Promise<PathResult> {
@@ -105,7 +103,6 @@ async function besideCommit(
   const candidate = await startQuestlog(stack, { root: OWN_TREE, name: 'candidate' });
   const rows: AgainstRow[] = [];
   const bench = { stack, options, say };
-  for (const shape of [...options.shapes, ...options.kindShapes])
-    rows.push(await compareRow(bench, parent, candidate, shape));
+  for (const shape of options.shapes) rows.push(await compareRow(bench, parent, candidate, shape));
   return { run, parent: before.commit, candidate: candidate.version, rows };
 }

@@ -16,7 +16,7 @@ export interface KindShape extends Shape {
 }
 
 export interface PathOptions {
-  /** Rows of plain requests; empty if only kinds of requests are measured. */
+  /** Rows of plain requests. */
   readonly shapes: readonly Shape[];
   /** Rows of the kinds of requests. */
   readonly kindShapes: readonly KindShape[];
@@ -30,8 +30,6 @@ export interface PathOptions {
   readonly against: string | undefined;
   /** Measures larger deployments instead of the peers. */
   readonly isFlat: boolean;
-  /** Measures only rows of `isFlat` whose names contain the text. */
-  readonly only: string;
   /** Measures `npm start` without requests, instead of the peers. */
   readonly isAtRest: boolean;
   /** Measures what an event costs in each process of a deployment, instead of the peers. */
@@ -66,45 +64,30 @@ export function pathOptions(args: readonly string[]): PathOptions {
       json: { type: 'string' },
       against: { type: 'string' },
       flat: { type: 'boolean', default: false },
-      only: { type: 'string' },
       rest: { type: 'boolean', default: false },
       sizing: { type: 'boolean', default: false },
       traces: { type: 'boolean', default: false },
-      kinds: { type: 'string' },
     },
   });
   const seconds = Number(values.seconds);
   if (!(seconds > 0)) throw new Error('--seconds: a number above 0');
   const runs = Number(values.runs);
   if (!(Number.isInteger(runs) && runs > 0)) throw new Error('--runs: a whole number above 0');
-  const isAgainst = values.against !== undefined;
-  const { flat, rest, sizing, traces } = values;
-  const alone = [isAgainst && !rest, flat, rest, sizing, traces].filter(Boolean).length;
-  if (alone > 1) throw new Error('--flat, --sizing, and --traces exclude each other, --against, and --rest');
+  const { against, flat, rest, sizing, traces } = values;
+  const alone = [against !== undefined, flat, rest, sizing, traces].filter(Boolean).length;
+  if (alone > 1) throw new Error('--against, --flat, --rest, --sizing, and --traces exclude each other');
   if (alone === 1 && !traces && runs > 1)
     throw new Error('--against, --flat, --rest, and --sizing go without --runs');
-  if (values.only !== undefined && !flat) throw new Error('--only: with --flat alone');
-  if (values.kinds !== undefined && (flat || rest || sizing || traces))
-    throw new Error('--kinds: not with --flat, --rest, --sizing, or --traces');
   const rows = values.rows ?? (flat ? FLAT_ROWS : traces ? KIND_ROWS : Object.keys(TO_REACH).join(','));
-  const kinds = values.kinds?.split(',').map(kindOf) ?? (alone === 0 ? KIND_NAMES : []);
   const kindRows = (values.rows ?? KIND_ROWS).split(',').map(shapeOf);
   return {
-    shapes: values.kinds === undefined ? rows.split(',').map(shapeOf) : [],
-    kindShapes: kindRows.flatMap((shape) => kinds.map((kind) => ({ ...shape, kind }))),
+    shapes: rows.split(',').map(shapeOf),
+    kindShapes: kindRows.flatMap((shape) => KIND_NAMES.map((kind) => ({ ...shape, kind }))),
     ...{ seconds, runs },
-    json: values.json,
-    against: values.against,
+    ...{ json: values.json, against },
     isFlat: flat,
-    only: values.only ?? '',
     ...{ isAtRest: rest, isSizing: sizing, isTraces: traces },
   };
-}
-
-function kindOf(text: string): KindName {
-  const kind = KIND_NAMES.find((name) => name === text);
-  if (kind === undefined) throw new Error(`--kinds: ${text} is not one of ${KIND_NAMES.join(', ')}`);
-  return kind;
 }
 
 /** Maximum events of a request (contract). */
