@@ -1,6 +1,6 @@
 /** Measures an ingest at ten times its capacity: its memory, the responses, and the time until recovery. */
-import { percentile } from '../connections.ts';
 import { due } from '../pace.ts';
+import { percentile } from '../path/pathFigures.ts';
 import { closedLoad, openLoad } from '../path/pathLoad.ts';
 import { memoryOf, resetPeak } from '../processFigures.ts';
 import { type Attack, attacked, TEN_TIMES } from './attacks.ts';

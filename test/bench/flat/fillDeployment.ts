@@ -1,8 +1,8 @@
 /** Fills the benchmark's deployment with old sessions and open reports. */
 import { randomUUID } from 'node:crypto';
+import type { TestProject } from '../../e2e/builders.ts';
 import type { ClusterEngines } from '../../e2e/cluster.ts';
 import { queryOn } from '../clickhouseQuery.ts';
-import type { Connections } from '../connections.ts';
 
 export interface StoredSessions {
   readonly tenantId: string;
@@ -47,20 +47,38 @@ export async function storeSessions(
 const OPEN_FOR_MS = 3_600_000;
 const TOLD_EACH = 10_000;
 
+export async function registerSessions(project: TestProject, count: number): Promise<string[]> {
+  const ids: string[] = [];
+  await each(count, async () => void ids.push(await project.session()));
+  return ids;
+}
+
 /** Files reports for the sessions in turn. @throws Error if a report is rejected. */
 export async function fileReports(
-  connections: Connections,
+  project: TestProject,
   sessions: readonly string[],
   count: number,
   say: (line: string) => void,
 ): Promise<void> {
-  await connections.each(count, async (i) => {
+  await each(count, async (i) => {
     if (i % TOLD_EACH === 0)
       say(`${i.toLocaleString('en-US')} of ${count.toLocaleString('en-US')} reports are filed`);
     const sessionId = sessions[i % sessions.length];
     const window = { beforeMs: 0, afterMs: OPEN_FOR_MS };
     const body = { sessionId, clientRequestId: randomUUID(), window, report: { title: 'stuck in a wall' } };
-    const reply = await connections.send('POST', '/v1/ingest/reports', Buffer.from(JSON.stringify(body)));
-    if (reply.status !== 201) throw new Error(`a report was answered ${reply.status}: ${reply.body}`);
+    const { status, text } = await project.report(body);
+    if (status !== 201) throw new Error(`a report was answered ${status}: ${text()}`);
   });
+}
+
+/** Maximum concurrent requests of `each`. */
+const AT_ONCE = 16;
+
+/** Runs `work` for 0 … count-1. */
+async function each(count: number, work: (i: number) => Promise<void>): Promise<void> {
+  let next = 0;
+  const lane = async (): Promise<void> => {
+    while (next < count) await work(next++);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
 }

@@ -5,14 +5,13 @@
 import { messageOf } from '@questlog/runtime/process/errors';
 import { aProject } from '../../e2e/builders.ts';
 import { removeDeployment } from '../../e2e/cluster.ts';
-import { openConnections, registerSessions } from '../connections.ts';
 import { measureCost, type PathBench } from '../path/measurePath.ts';
 import type { CostFigures, NotMeasured, RunFacts } from '../path/pathFigures.ts';
 import { nameOf, type PathOptions, type Shape } from '../path/pathOptions.ts';
 import { OWN_TREE, openDeployment } from '../path/questlogPeer.ts';
 import { requestOf } from '../path/rawHttp.ts';
 import { openTelemetry } from '../telemetry.ts';
-import { fileReports, storeSessions } from './fillDeployment.ts';
+import { fileReports, registerSessions, storeSessions } from './fillDeployment.ts';
 
 export interface FlatResult {
   readonly run: RunFacts;
@@ -68,7 +67,6 @@ const CHANGES: readonly Partial<Size>[] = [
 const WARM_UP_MS = 3_000;
 /** Prebuilt events: each session in use occurs a few times. */
 const POOLED = { events: 20_000, eventsASession: 2 } as const;
-const SESSION_CONNECTIONS = 16;
 const QUOTA = 1_000_000_000;
 
 type FlatBench = Omit<PathBench, 'options'> & { options: Pick<PathOptions, 'seconds' | 'shapes'> };
@@ -155,17 +153,16 @@ async function openSized(bench: FlatBench, size: Size, name: string): Promise<Si
   const senders: Sender[] = [];
   for (let i = 0; i < size.tenants; i++) {
     const of = { revision: 'A', monthlySoftQuota: QUOTA, spread: size.spread } as const;
-    const { tenantId, projectId, token } = await aProject(reached, of);
+    const project = await aProject(reached, of);
+    const { tenantId, projectId, token } = project;
     const registered = Math.min(size.sessions, BASE.sessions) / size.tenants;
-    const connections = openConnections(baseUrl, token, SESSION_CONNECTIONS);
-    const own = await registerSessions(connections, registered);
+    const own = await registerSessions(project, registered);
     const more = { tenantId, projectId, count: size.sessions / size.tenants - registered };
     const stored = more.count === 0 ? () => '' : await storeSessions(stack.engines, name, more, say);
     const inUse = size.sessionsInUse / size.tenants;
     const others = Array.from({ length: Math.max(0, inUse - registered) }, (_, i) => stored(i));
     senders.push({ token, sessions: [...own, ...others].slice(0, inUse) });
-    await fileReports(connections, own, size.openReports, say);
-    connections.close();
+    await fileReports(project, own, size.openReports, say);
   }
   const url = `${baseUrl}/v1/ingest/events`;
   return {

@@ -132,6 +132,10 @@ export function medians<T extends object>(of: readonly T[]): T {
   ) as T;
 }
 
+export function percentile(ascending: readonly number[], share: number): number {
+  return ascending[Math.min(ascending.length - 1, Math.floor(ascending.length * share))] ?? Number.NaN;
+}
+
 /** Returns the median; the upper one of an even count. A missing figure sorts last. */
 export function median(values: readonly number[]): number {
   const ascending = values

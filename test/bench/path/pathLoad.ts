@@ -1,6 +1,6 @@
 /** Loads a server: closed, where each connection waits for its response, or open, where requests are due at a fixed rate. */
-import { percentile } from '../connections.ts';
 import { due } from '../pace.ts';
+import { percentile } from './pathFigures.ts';
 import { BROKEN, type OnAnswer, RawConnection } from './rawHttp.ts';
 
 export interface Target {

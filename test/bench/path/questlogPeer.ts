@@ -6,8 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { aProject, eventually, type Reached, type TestProject } from '../../e2e/builders.ts';
 import { clusterEnvironment } from '../../e2e/cluster.ts';
 import { collectOutput, ownEnvironment, ready, send, startedWith } from '../../e2e/product.ts';
-import { openConnections, registerSessions } from '../connections.ts';
-import { fileReports } from '../flat/fillDeployment.ts';
+import { fileReports, registerSessions } from '../flat/fillDeployment.ts';
 import { PLAIN, type RequestKind } from '../kinds/requestKinds.ts';
 import { type Peer, spawnFor } from '../peers/peer.ts';
 import type { BenchStack } from './benchStack.ts';
@@ -42,7 +41,6 @@ const READY_WITHIN_MS = 180_000;
 const CAUGHT_UP_WITHIN_MS = 180_000;
 const PROJECT = { revision: 'A', monthlySoftQuota: 1_000_000_000 } as const;
 const SESSIONS = 1_000;
-const SESSION_CONNECTIONS = 16;
 
 /** @param settings settings in addition to the benchmark's */
 export async function startQuestlog(
@@ -82,19 +80,17 @@ export async function startQuestlog(
 
 /** Registers the sessions of a project, and sets its switches and reports. */
 async function aSender(
-  { baseUrl, reached }: StartedService,
-  { projectId, token }: TestProject,
+  { reached }: StartedService,
+  project: TestProject,
   { switches, hasReports }: RequestKind,
 ): Promise<Sender> {
   if (switches !== undefined) {
-    const { status } = await reached.admin('PUT', `/admin/projects/${projectId}/switches`, switches);
+    const { status } = await reached.admin('PUT', `/admin/projects/${project.projectId}/switches`, switches);
     if (status !== 200) throw new Error(`setting the switches failed with status ${status}`);
   }
-  const connections = openConnections(baseUrl, token, SESSION_CONNECTIONS);
-  const sessions = await registerSessions(connections, SESSIONS);
-  if (hasReports) await fileReports(connections, sessions, SESSIONS, () => {});
-  connections.close();
-  return { token, sessions };
+  const sessions = await registerSessions(project, SESSIONS);
+  if (hasReports) await fileReports(project, sessions, SESSIONS, () => {});
+  return { token: project.token, sessions };
 }
 
 /** Starts one more process, which ends with the benchmark. Resolves when the process is ready. @param more settings of the process */

@@ -1,6 +1,6 @@
 /** Computes the cost of traces from slices of load with different shares of sampled requests. */
 import { seeded } from '../../faults/seeded.ts';
-import { percentile } from '../connections.ts';
+import { percentile } from '../path/pathFigures.ts';
 
 /** Shares of sampled requests, one slice each. */
 export const SHARES = [0, 0.01, 0.1, 1] as const;
