@@ -7,14 +7,14 @@ import { loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { benchEnding, factsOf, say, startBenchStack } from '../path/benchStack.ts';
-import type { NotMeasured } from '../path/pathFigures.ts';
-import { type Beside, rowsOf } from './attacks.ts';
-import { type FairnessDeployment, openFairnessDeployment, type Tenant } from './fairnessDeployment.ts';
-import type { FairnessResult, FairnessRow, LimiterFigures, Round } from './fairnessFigures.ts';
+import type { RunFacts } from '../path/pathFigures.ts';
+import { rowsOf } from './attacks.ts';
+import { type FairnessDeployment, openFairnessDeployment } from './fairnessDeployment.ts';
+import type { FairnessResult, FairnessRow, Round } from './fairnessFigures.ts';
 import { fairnessReport } from './fairnessReport.ts';
 import { measureLimiter } from './measureLimiter.ts';
 import { measureOverload } from './measureOverload.ts';
-import { measureRound, type Plans, victimLoad } from './measureRounds.ts';
+import { measureRound, victimLoad } from './measureRounds.ts';
 
 const STORED_OF_THE_VICTIM = 1_000;
 /** Numbers of ingests that share a limit. */
@@ -53,53 +53,29 @@ async function run(): Promise<void> {
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(result, null, 2)}\n`);
 }
 
-/** Measures everything. A failure is reported in place of its figures. */
 async function measure(
   deployment: FairnessDeployment,
-  { seconds, runs }: { readonly seconds: number; readonly runs: number },
+  { seconds, runs }: Pick<RunFacts, 'seconds' | 'runs'>,
 ): Promise<Omit<FairnessResult, 'run'>> {
   // Measured before a second ingest starts.
-  const one = await measureLimiter(deployment, 1, seconds).catch(absent);
+  const limiter = [await measureLimiter(deployment, 1, seconds)];
   const [own = '', other = ''] = await deployment.ingests(2);
-  const victim = await deployment.tenant();
-  await deployment.fill(victim, STORED_OF_THE_VICTIM);
-  const [beside, elsewhere] = [await rowsOf(deployment, own), await rowsOf(deployment, other)];
+  const tenant = await deployment.tenant();
+  await deployment.fill(tenant, STORED_OF_THE_VICTIM);
+  const elsewhere = await rowsOf(deployment, other);
   const rows: FairnessRow[] = [];
-  for (const [i, row] of beside.entries()) {
-    const plans = { beside: row.plan, elsewhere: elsewhere[i]?.plan ?? row.plan };
-    rows.push(await measureRow(deployment, victim, row, plans, { seconds, runs }));
+  for (const [i, { beside, victim, plan }] of (await rowsOf(deployment, own)).entries()) {
+    const plans = { beside: plan, elsewhere: elsewhere[i]?.plan ?? plan };
+    const load = victimLoad(deployment, tenant, victim, seconds);
+    const rounds: Round[] = [];
+    while (rounds.length < runs) {
+      say(`${victim} during ${beside}, ${rounds.length + 1} of ${runs}`);
+      rounds.push(await measureRound(load, plans));
+    }
+    rows.push({ beside, victim, rounds });
   }
   say('the overload');
-  const overload = await measureOverload(deployment, seconds).catch(absent);
-  return { rows, overload, limiter: 'absent' in one ? one : await limiters(one).catch(absent) };
-
-  async function limiters(first: LimiterFigures): Promise<LimiterFigures[]> {
-    const all = [first];
-    for (const ingests of SEVERAL) all.push(await measureLimiter(deployment, ingests, seconds));
-    return all;
-  }
-}
-
-async function measureRow(
-  deployment: FairnessDeployment,
-  tenant: Tenant,
-  { beside, victim }: Beside,
-  plans: Plans,
-  { seconds, runs }: { readonly seconds: number; readonly runs: number },
-): Promise<FairnessRow> {
-  const load = victimLoad(deployment, tenant, victim, seconds);
-  const rounds: Round[] = [];
-  for (let i = 1; i <= runs; i++) {
-    say(`${victim} during ${beside}, ${i} of ${runs}`);
-    try {
-      rounds.push(await measureRound(load, plans));
-    } catch (error) {
-      return { beside, victim, rounds, ...absent(error) };
-    }
-  }
-  return { beside, victim, rounds };
-}
-
-function absent(error: unknown): NotMeasured {
-  return { absent: messageOf(error) };
+  const overload = await measureOverload(deployment, seconds);
+  for (const ingests of SEVERAL) limiter.push(await measureLimiter(deployment, ingests, seconds));
+  return { rows, overload, limiter };
 }

@@ -1,22 +1,20 @@
 /** Defines the results of the fairness benchmark and computes medians. Pure. */
-import { median, type NotMeasured, type RunFacts } from '../path/pathFigures.ts';
+import { median, type RunFacts } from '../path/pathFigures.ts';
 import type { OpenFigures } from '../path/pathLoad.ts';
 
 export interface FairnessResult {
   readonly run: RunFacts;
   readonly rows: readonly FairnessRow[];
-  readonly overload: OverloadFigures | NotMeasured;
-  readonly limiter: readonly LimiterFigures[] | NotMeasured;
+  readonly overload: OverloadFigures;
+  readonly limiter: readonly LimiterFigures[];
 }
 
 export interface FairnessRow {
   /** Load of the other tenant. */
   readonly beside: string;
   readonly victim: string;
-  /** One entry per run; fewer if a run failed. */
+  /** One entry per run. */
   readonly rounds: readonly Round[];
-  /** Reason of a failed run. */
-  readonly absent?: string;
 }
 
 export interface Round {
@@ -87,9 +85,7 @@ export interface Medians {
 
 export type Latency = Pick<OpenFigures, 'p50Ms' | 'p99Ms'>;
 
-/** Returns undefined if there is no round. */
-export function mediansOf({ rounds }: Pick<FairnessRow, 'rounds'>): Medians | undefined {
-  if (rounds.length === 0) return undefined;
+export function mediansOf({ rounds }: Pick<FairnessRow, 'rounds'>): Medians {
   const alone = latencyOf(rounds.map((round) => round.alone));
   const beside = latencyOf(rounds.map((round) => round.beside));
   const [first, again] = [

@@ -22,16 +22,6 @@ test('compares spread 8 with spread 1 for requests of one session', () => {
   const both = { change: { spread: 8, sessionsARequest: 1 }, figures: figures(1, 240) };
   const report = flatReport(aResult(one, both));
   expect(report).toContain('| spread 8, sessions a request 1 | 0.80 | 0.9: not reached |');
-  expect(flatReport(aResult(both))).not.toContain('| spread 8, sessions a request 1 | 0.80');
-});
-
-test('lists a failed measurement with its reason, and the others with their figures', () => {
-  const figuresOfOther = { change: { tenants: 100 }, figures: figures(1, 200) };
-  const report = flatReport(
-    aResult({ change: { sessions: 1e7 }, figures: { absent: 'no room on the disk' } }, figuresOfOther),
-  );
-  expect(report).toContain('sessions 10,000,000: not measured: no room on the disk.');
-  expect(report).toContain('| tenants 100 |');
 });
 
 test('names a change by all properties that differ from the base', () => {

@@ -18,15 +18,14 @@ other sessions from ClickHouse, compares an event with each open report of its s
 
 /** Returns one table with the ratios to the base for all shapes. */
 export function flatReport({ run, base, rows }: FlatResult): string {
-  const measured = rows.flatMap(({ change, figures }) => ('absent' in figures ? [] : [{ change, figures }]));
-  const shapes = measured[0]?.figures ?? [];
+  const shapes = rows[0]?.figures ?? [];
   return [
     `${factsLine(run)}\n\nEach cell shows the CPU time per event and the throughput, divided by the figures of the base.`,
     table(
       ['deployment', ...shapes.map(titleOf)],
       [
         [`base: ${changeName(base)}`, ...shapes.map(() => '1.00, 1.00')],
-        ...measured.map(({ change, figures }) => [
+        ...rows.map(({ change, figures }) => [
           changeName(change),
           ...figures.map(({ base: both, changed }) => {
             const cpu = ratio(both, changed, ({ cpuMicrosPerEvent }) => cpuMicrosPerEvent);
@@ -36,9 +35,6 @@ export function flatReport({ run, base, rows }: FlatResult): string {
       ],
     ),
     ...spreadTable(rows, shapes),
-    ...rows.flatMap(({ change, figures }) =>
-      'absent' in figures ? [`${changeName(change)}: not measured: ${figures.absent}.`] : [],
-    ),
   ].join('\n\n');
 }
 
@@ -50,13 +46,10 @@ function spreadTable(rows: readonly FlatRow[], shapes: readonly Shape[]): string
 
 /** Compares a row with the base or, if several properties differ, with the row that differs only in the others. */
 function spreadRows({ change, figures }: FlatRow, rows: readonly FlatRow[]): string[][] {
-  if ('absent' in figures) return [];
   const { spread, ...others } = change;
-  const isBase = Object.keys(others).length === 0;
   const atOne = rows.find((row) => changeName(row.change) === changeName(others))?.figures ?? [];
-  if (!isBase && ('absent' in atOne || atOne.length === 0)) return [];
   const ratios = figures.map((of, i) => {
-    const beside = 'absent' in atOne ? undefined : atOne[i];
+    const beside = atOne[i];
     return throughput(of) / (beside === undefined ? 1 : throughput(beside));
   });
   const each = ratios.map((ratio) => ratio.toFixed(2));
@@ -71,10 +64,9 @@ function throughput({ base, changed }: FlatFigures): number {
 function ratio(
   base: readonly CostFigures[],
   changed: CostFigures,
-  of: (figures: CostFigures) => number | null,
+  of: (figures: CostFigures) => number,
 ): string {
-  const [value, beside] = [of(changed) ?? Number.NaN, mean(base.map((one) => of(one) ?? Number.NaN))];
-  return Number.isFinite(value / beside) ? (value / beside).toFixed(2) : '–';
+  return (of(changed) / mean(base.map(of))).toFixed(2);
 }
 
 function mean(values: readonly number[]): number {

@@ -2,11 +2,10 @@
  * Measures the cost of an event for the ingest of larger deployments. The small base deployment is measured before and after
  * each larger deployment, on the same broker.
  */
-import { messageOf } from '@questlog/runtime/process/errors';
 import { aProject } from '../../e2e/builders.ts';
 import { removeDeployment } from '../../e2e/cluster.ts';
 import { measureCost, type PathBench } from '../path/measurePath.ts';
-import type { CostFigures, NotMeasured, RunFacts } from '../path/pathFigures.ts';
+import type { CostFigures, RunFacts } from '../path/pathFigures.ts';
 import { nameOf, type PathOptions, type Shape } from '../path/pathOptions.ts';
 import { OWN_TREE, openDeployment } from '../path/questlogPeer.ts';
 import { requestOf } from '../path/rawHttp.ts';
@@ -37,7 +36,7 @@ export interface Size {
 export interface FlatRow {
   /** Properties that differ from the base. */
   readonly change: Partial<Size>;
-  readonly figures: readonly FlatFigures[] | NotMeasured;
+  readonly figures: readonly FlatFigures[];
 }
 
 export interface FlatFigures extends Shape {
@@ -71,7 +70,6 @@ const QUOTA = 1_000_000_000;
 
 type FlatBench = Omit<PathBench, 'options'> & { options: Pick<PathOptions, 'seconds' | 'shapes'> };
 
-/** Measures all changes. A change that cannot be measured does not affect the others. */
 export async function measureFlat(bench: FlatBench, run: RunFacts): Promise<FlatResult> {
   const { say, options } = bench;
   say('the base starts');
@@ -81,16 +79,7 @@ export async function measureFlat(bench: FlatBench, run: RunFacts): Promise<Flat
   const rows: FlatRow[] = [];
   for (const [i, change] of CHANGES.entries()) {
     const name = `${i + 1} of ${CHANGES.length}, ${changeName(change)}`;
-    const changed = await measureChange(bench, change, `flat_${i}`, name).catch((error: unknown) => {
-      // After an interrupt, the stack has ended and the other changes cannot be measured.
-      if (bench.stack.ending.disposed) throw error;
-      return { absent: messageOf(error) };
-    });
-    if ('absent' in changed) {
-      say(`${name}: not measured: ${changed.absent}`);
-      rows.push({ change, figures: changed });
-      continue;
-    }
+    const changed = await measureChange(bench, change, `flat_${i}`, name);
     const after = await base.measure(`${name}: the base again`);
     const figures = options.shapes.map((shape, one): FlatFigures => {
       const at = (of: readonly CostFigures[]): CostFigures => of[one] as CostFigures;

@@ -85,10 +85,7 @@ async function besidePeers(stack: BenchStack, options: PathOptions, run: RunFact
     while (runs.length < options.runs) runs.push(await measure(shape));
     rows.push(medianRow(runs));
   }
-  const projector = await measureProjector(bench, questlog).catch((error: unknown) => {
-    return { absent: messageOf(error) };
-  });
-  return { run, peers: facts, rows, projector };
+  return { run, peers: facts, rows, projector: await measureProjector(bench, questlog) };
 }
 
 async function besideCommit(

@@ -36,12 +36,7 @@ export interface PathResult {
   readonly run: RunFacts;
   readonly peers: readonly PeerFacts[];
   readonly rows: readonly RowFigures[];
-  readonly projector: ProjectorFigures | NotMeasured;
-}
-
-export interface NotMeasured {
-  /** Reason why the figure is missing. */
-  readonly absent: string;
+  readonly projector: ProjectorFigures;
 }
 
 export interface MachineFacts {

@@ -82,7 +82,6 @@ export function machineLine({ at, machine, node }: MachineFacts): string {
 }
 
 function projectorLine({ projector }: PathResult): string {
-  if ('absent' in projector) return `Projector: not measured: ${projector.absent}.`;
   const { events, cpuMicrosPerEvent, clickhouseMicrosPerEvent } = projector;
   return `For each of ${grouped(events)} events, the projector used ${micros(cpuMicrosPerEvent)} µs of CPU, and ClickHouse ${micros(clickhouseMicrosPerEvent)} µs.`;
 }
