@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { list, table } from '../../tidy/reference/markdown.ts';
-import { factsLine, grouped, mebibytes, millis } from '../path/pathReport.ts';
+import { factsLine, grouped, mebibytes, millis, percent } from '../path/pathReport.ts';
 import {
   type Answers,
   type FairnessResult,
@@ -35,7 +35,7 @@ export function fairnessPage(): string {
     `The command \`npm run bench:fairness -- --json ${RESULT}\` measures the latency of a tenant while a second tenant sends too much. The first tenant sends ${VICTIM.writesPerSecond} requests per second with ${VICTIM.events} events each, or reads ${VICTIM.readsPerSecond} pages per
 second with ${VICTIM.page} events each. In the case "alone", the second tenant sends nothing. In the case "elsewhere", the second tenant sends to another ingest
 process on the same machine, and in the case "same ingest", to the same process. The ratio is p99 of "same ingest", divided by p99 of "elsewhere". The ratio is inconclusive if
-two measurements of the case "elsewhere" differ by more than ${percent(MAX_NOISE)}.`,
+two measurements of the case "elsewhere" differ by more than ${percent(MAX_NOISE, 0)}.`,
     ...(result === undefined ? ['This page has not been measured yet.'] : [fairnessReport(result)]),
   ].join('\n\n')}\n`;
 }
@@ -90,7 +90,7 @@ function limiterBlocks(limiter: readonly LimiterFigures[]): string[] {
   return [
     '## Rate limits with several ingests',
     `A tenant with a limit of ${grouped(limitPerSecond)} events per second and a burst of ${seconds(BURST_S * 1000)} sends ${grouped(duePerSecond)} events per second, evenly to all ingests. The
-table shows by how much the accepted events deviate from the limit. Target: after the burst, the accepted events deviate from the limit by at most ${percent(MAX_LIMIT_ERROR)}.`,
+table shows by how much the accepted events deviate from the limit. Target: after the burst, the accepted events deviate from the limit by at most ${percent(MAX_LIMIT_ERROR, 0)}.`,
     table(
       ['ingests', `first ${firstSeconds} s, with the burst`, 'later'],
       limiter.map(({ ingests, firstError, settledError }) => [
@@ -111,10 +111,6 @@ function seconds(millis: number): string {
   return `${millis / 1000} s`;
 }
 
-function percent(share: number): string {
-  return `${Math.round(share * 100)} %`;
-}
-
 function signed(share: number): string {
-  return `${share > 0 ? '+' : ''}${(share * 100).toFixed(1)} %`;
+  return `${share > 0 ? '+' : ''}${percent(share, 1)}`;
 }

@@ -3,7 +3,7 @@
 import { MAX_OPEN_WINDOWS } from '@questlog/ingest/entityCache/core/openReports';
 import { DEFAULT_BOUNDS } from '@questlog/ingest/entityCache/entityIndex';
 import { table } from '../../tidy/reference/markdown.ts';
-import type { CostFigures } from '../path/pathFigures.ts';
+import { type CostFigures, mean } from '../path/pathFigures.ts';
 import type { Shape } from '../path/pathOptions.ts';
 import { factsLine, grouped, titleOf } from '../path/pathReport.ts';
 import { changeName, type FlatFigures, type FlatResult, type FlatRow } from './measureFlat.ts';
@@ -67,8 +67,4 @@ function ratio(
   of: (figures: CostFigures) => number,
 ): string {
   return (of(changed) / mean(base.map(of))).toFixed(2);
-}
-
-function mean(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }

@@ -52,13 +52,13 @@ async function run(args: readonly string[]): Promise<void> {
 }
 
 async function measure(options: PathOptions, loadBefore: number): Promise<BenchResults> {
-  if (options.isAtRest) return { rest: await measureRest(machineFacts(loadBefore), { ending, say }) };
+  if (options.rest) return { rest: await measureRest(machineFacts(loadBefore), { ending, say }) };
   say('the broker starts');
   const stack = await startBenchStack(ending);
   const facts = factsOf(stack, options, loadBefore);
-  if (options.isSizing) return { sizing: await measureSizing({ stack, options, say }, facts) };
-  if (options.isTraces) return { traces: await measureTraces({ stack, options, say }, facts) };
-  if (options.isFlat) return { flat: await measureFlat({ stack, options, say }, facts) };
+  if (options.sizing) return { sizing: await measureSizing({ stack, options, say }, facts) };
+  if (options.traces) return { traces: await measureTraces({ stack, options, say }, facts) };
+  if (options.flat) return { flat: await measureFlat({ stack, options, say }, facts) };
   if (options.against !== undefined)
     return { against: await besideCommit(stack, options, facts, options.against) };
   const kinds = await measureKinds({ stack, options, say }, facts);

@@ -15,28 +15,7 @@ export interface KindShape extends Shape {
   readonly kind: KindName;
 }
 
-export interface PathOptions {
-  /** Rows of plain requests. */
-  readonly shapes: readonly Shape[];
-  /** Rows of the kinds of requests. */
-  readonly kindShapes: readonly KindShape[];
-  /** Seconds of each load. */
-  readonly seconds: number;
-  /** Measurements of each row; the figures are medians. */
-  readonly runs: number;
-  /** JSON file for the result. */
-  readonly json: string | undefined;
-  /** Compares this tree with a commit, instead of with the peers. */
-  readonly against: string | undefined;
-  /** Measures larger deployments instead of the peers. */
-  readonly isFlat: boolean;
-  /** Measures `npm start` without requests, instead of the peers. */
-  readonly isAtRest: boolean;
-  /** Measures what an event costs in each process of a deployment, instead of the peers. */
-  readonly isSizing: boolean;
-  /** Measures what traces cost in ingest, instead of the peers. */
-  readonly isTraces: boolean;
-}
+export type PathOptions = Readonly<ReturnType<typeof pathOptions>>;
 
 /** Maximum ratio of Questlog's cost to the Collector's cost. */
 export const TO_REACH: Readonly<Record<string, number>> = {
@@ -54,14 +33,18 @@ export function nameOf({ events, connections, kind }: Shape): string {
 }
 
 /** @throws Error with a message for the user */
-export function pathOptions(args: readonly string[]): PathOptions {
+export function pathOptions(args: readonly string[]) {
   const { values } = parseArgs({
     args: [...args],
     options: {
       rows: { type: 'string' },
+      /** Seconds of each load. */
       seconds: { type: 'string', default: '10' },
+      /** Measurements of each row. */
       runs: { type: 'string', default: '1' },
+      /** JSON file for the result. */
       json: { type: 'string' },
+      /** Commit that this tree is compared with. */
       against: { type: 'string' },
       flat: { type: 'boolean', default: false },
       rest: { type: 'boolean', default: false },
@@ -69,11 +52,10 @@ export function pathOptions(args: readonly string[]): PathOptions {
       traces: { type: 'boolean', default: false },
     },
   });
-  const seconds = Number(values.seconds);
-  if (!(seconds > 0)) throw new Error('--seconds: a number above 0');
-  const runs = Number(values.runs);
-  if (!(Number.isInteger(runs) && runs > 0)) throw new Error('--runs: a whole number above 0');
   const { against, flat, rest, sizing, traces } = values;
+  const [seconds, runs] = [Number(values.seconds), Number(values.runs)];
+  if (!(seconds > 0 && Number.isInteger(runs) && runs > 0))
+    throw new Error('--seconds: a number above 0; --runs: a whole number above 0');
   const alone = [against !== undefined, flat, rest, sizing, traces].filter(Boolean).length;
   if (alone > 1) throw new Error('--against, --flat, --rest, --sizing, and --traces exclude each other');
   if (alone === 1 && !traces && runs > 1)
@@ -81,12 +63,10 @@ export function pathOptions(args: readonly string[]): PathOptions {
   const rows = values.rows ?? (flat ? FLAT_ROWS : traces ? KIND_ROWS : Object.keys(TO_REACH).join(','));
   const kindRows = (values.rows ?? KIND_ROWS).split(',').map(shapeOf);
   return {
-    shapes: rows.split(',').map(shapeOf),
-    kindShapes: kindRows.flatMap((shape) => KIND_NAMES.map((kind) => ({ ...shape, kind }))),
+    ...values,
     ...{ seconds, runs },
-    ...{ json: values.json, against },
-    isFlat: flat,
-    ...{ isAtRest: rest, isSizing: sizing, isTraces: traces },
+    shapes: rows.split(',').map(shapeOf),
+    kindShapes: kindRows.flatMap((shape) => KIND_NAMES.map((kind): KindShape => ({ ...shape, kind }))),
   };
 }
 

@@ -118,3 +118,7 @@ export function mebibytes(bytes: number): string {
 export function grouped(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
+
+export function percent(share: number, digits: number): string {
+  return `${(share * 100).toFixed(digits)} %`;
+}

@@ -1,6 +1,7 @@
 /** Formats the figures of `npm start` at rest as Markdown. */
 import { table } from '../../tidy/reference/markdown.ts';
-import { machineLine, mebibytes } from '../path/pathReport.ts';
+import { median } from '../path/pathFigures.ts';
+import { machineLine, mebibytes, percent } from '../path/pathReport.ts';
 import type { RestResult } from './measureRest.ts';
 
 /** Maximum of each figure. */
@@ -8,7 +9,7 @@ const TO_REACH = { readyMs: 1_100, cpuShare: 0.005, rssBytes: 300 * 1024 ** 2 } 
 
 export function restReport(result: RestResult): string {
   const { run, idleSeconds, firstReadyMs } = result;
-  const median = medianReady(result);
+  const readyMs = median(result.readyMs);
   const [cpuShare, rssBytes] = [sumOf(result, 'cpuShare'), sumOf(result, 'rssBytes')];
   return [
     `${machineLine(run)}.`,
@@ -19,12 +20,12 @@ export function restReport(result: RestResult): string {
         [
           'ready, later starts',
           readyWords(result),
-          reached(median <= TO_REACH.readyMs, seconds(TO_REACH.readyMs)),
+          reached(readyMs <= TO_REACH.readyMs, seconds(TO_REACH.readyMs)),
         ],
         [
           `CPU of all processes, ${idleSeconds} s idle`,
-          percent(cpuShare),
-          reached(cpuShare < TO_REACH.cpuShare, `below ${percent(TO_REACH.cpuShare)}`),
+          percent(cpuShare, 2),
+          reached(cpuShare < TO_REACH.cpuShare, `below ${percent(TO_REACH.cpuShare, 2)}`),
         ],
         [
           'resident memory of all processes',
@@ -41,14 +42,10 @@ function sumOf({ processes }: RestResult, of: 'rssBytes' | 'ownBytes' | 'cpuShar
   return processes.reduce((total, process) => total + process[of], 0);
 }
 
-function medianReady({ readyMs }: RestResult): number {
-  return readyMs[Math.floor(readyMs.length / 2)] ?? Number.NaN;
-}
-
 function readyWords(of: RestResult): string {
   const [least, most] = [of.readyMs[0] ?? Number.NaN, of.readyMs.at(-1) ?? Number.NaN];
   const spread = `${seconds(least)} to ${seconds(most)} in ${of.readyMs.length} starts`;
-  return `${seconds(medianReady(of))} (${spread})`;
+  return `${seconds(median(of.readyMs))} (${spread})`;
 }
 
 function reached(isReached: boolean, what: string): string {
@@ -57,8 +54,4 @@ function reached(isReached: boolean, what: string): string {
 
 function seconds(millis: number): string {
   return `${(millis / 1000).toFixed(2)} s`;
-}
-
-function percent(share: number): string {
-  return `${(share * 100).toFixed(2)} %`;
 }

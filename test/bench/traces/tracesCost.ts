@@ -1,6 +1,6 @@
 /** Computes the cost of traces from slices of load with different shares of sampled requests. */
 import { seeded } from '../../faults/seeded.ts';
-import { percentile } from '../path/pathFigures.ts';
+import { mean, percentile } from '../path/pathFigures.ts';
 
 /** Shares of sampled requests, one slice each. */
 export const SHARES = [0, 0.01, 0.1, 1] as const;
@@ -50,8 +50,4 @@ function estimated(values: readonly number[]): Estimate {
   const resample = () => mean(values.map(() => values[random.between(0, values.length - 1)] ?? Number.NaN));
   const means = Array.from({ length: RESAMPLES }, resample).sort((a, b) => a - b);
   return { value: mean(values), low: percentile(means, 0.025), high: percentile(means, 0.975) };
-}
-
-function mean(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }

@@ -1,6 +1,6 @@
 /** Formats the cost of traces as Markdown. */
 import { table } from '../../tidy/reference/markdown.ts';
-import { machineLine, micros, titleOf } from '../path/pathReport.ts';
+import { machineLine, micros, percent, titleOf } from '../path/pathReport.ts';
 import type { TracesResult, TracesRow } from './measureTraces.ts';
 import type { Estimate } from './tracesCost.ts';
 
@@ -18,7 +18,7 @@ export function tracesReport({ run, rounds, unsampledMicros, rows }: TracesResul
       ['events × connections', 'µs per request, 0 %', '1 %', 'a sampled request, additional µs', '1 %, from all slices'],
       rows.map(cellsOf),
     ),
-    `A request that is not sampled costs ${unsampledMicros.toFixed(2)} µs more than without traces. Target: with 1 % of the requests sampled, an event costs at most ${percent(MAX_COST)} more CPU time: ${highest <= MAX_COST ? 'reached' : 'not proven'}. The highest upper limit is ${percent(highest)}.`,
+    `A request that is not sampled costs ${unsampledMicros.toFixed(2)} µs more than without traces. Target: with 1 % of the requests sampled, an event costs at most ${percent(MAX_COST, 0)} more CPU time: ${highest <= MAX_COST ? 'reached' : 'not proven'}. The highest upper limit is ${percent(highest, 1)}.`,
   ].join('\n\n');
 }
 
@@ -38,8 +38,4 @@ function cellsOf(row: TracesRow): string[] {
 
 function textOf({ value, low, high }: Estimate, digits: number): string {
   return `${value.toFixed(digits)} (${low.toFixed(digits)}–${high.toFixed(digits)})`;
-}
-
-function percent(share: number): string {
-  return `${(share * 100).toFixed(1)} %`;
 }
