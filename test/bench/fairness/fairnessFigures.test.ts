@@ -14,7 +14,7 @@ test('computes the medians of several runs, whether the two loads elsewhere are 
 
 function aRound(alone: number, [first, again]: [number, number], beside: number, refused = 0): Round {
   const of = (p99Ms: number): Loaded => ({
-    figures: { p50Ms: 1, p99Ms, p999Ms: p99Ms, refused: 0, timedOut: 0 },
+    figures: { p50Ms: 1, p99Ms, refused: 0, timedOut: 0 },
     answers: { 429: 1 },
   });
   const loaded = of(beside);

@@ -1,7 +1,6 @@
 /** Formats the results of the fairness benchmark as Markdown, for the terminal and for `docs/evidence/fairness.md`. */
 
-import { existsSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { readFileSync } from 'node:fs';
 import { list, table } from '../../tidy/reference/markdown.ts';
 import { factsLine, grouped, mebibytes, millis, percent } from '../path/pathReport.ts';
 import {
@@ -25,10 +24,9 @@ export const FAIRNESS_PAGE = 'docs/evidence/fairness.md';
 const RESULT = 'docs/evidence/fairness.json';
 
 export function fairnessPage(): string {
-  const path = fileURLToPath(new URL(`../../../${RESULT}`, import.meta.url));
-  const result: FairnessResult | undefined = existsSync(path)
-    ? JSON.parse(readFileSync(path, 'utf8'))
-    : undefined;
+  const result: FairnessResult = JSON.parse(
+    readFileSync(new URL(`../../../${RESULT}`, import.meta.url), 'utf8'),
+  );
   return `${[
     '# Fairness results',
     `<!-- Generated from ${RESULT}. To replace the results, run the command of this page, then: npm run docs:reference -->`,
@@ -36,7 +34,7 @@ export function fairnessPage(): string {
 second with ${VICTIM.page} events each. In the case "alone", the second tenant sends nothing. In the case "elsewhere", the second tenant sends to another ingest
 process on the same machine, and in the case "same ingest", to the same process. The ratio is p99 of "same ingest", divided by p99 of "elsewhere". The ratio is inconclusive if
 two measurements of the case "elsewhere" differ by more than ${percent(MAX_NOISE, 0)}.`,
-    ...(result === undefined ? ['This page has not been measured yet.'] : [fairnessReport(result)]),
+    fairnessReport(result),
   ].join('\n\n')}\n`;
 }
 

@@ -31,7 +31,6 @@ export interface ClosedFigures {
 export interface OpenFigures {
   readonly p50Ms: number;
   readonly p99Ms: number;
-  readonly p999Ms: number;
   readonly refused: number;
   /** Requests that were not sent or not answered, including requests of broken connections. */
   readonly timedOut: number;
@@ -132,12 +131,8 @@ export async function openLoad(
   const left = [...unanswered].filter((dueAtMs) => dueAtMs >= measuredFromMs);
   for (const dueAtMs of left) millis.push(performance.now() - dueAtMs);
   millis.sort((a, b) => a - b);
-  const [p50Ms, p99Ms, p999Ms] = [
-    percentile(millis, 0.5),
-    percentile(millis, 0.99),
-    percentile(millis, 0.999),
-  ];
-  return { p50Ms, p99Ms, p999Ms, refused, timedOut: left.length };
+  const [p50Ms, p99Ms] = [percentile(millis, 0.5), percentile(millis, 0.99)];
+  return { p50Ms, p99Ms, refused, timedOut: left.length };
 }
 
 function requestAt({ requests, renew }: Target, i: number): Uint8Array {

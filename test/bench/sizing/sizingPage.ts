@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { table } from '../../tidy/reference/markdown.ts';
 import { readResults } from '../path/pathFigures.ts';
-import { machineLine } from '../path/pathReport.ts';
+import { grouped, machineLine } from '../path/pathReport.ts';
 import { RESULTS } from '../path/performancePage.ts';
 import type { SizingResult } from './measureSizing.ts';
 
@@ -22,9 +22,8 @@ const MIB = 1024 ** 2;
 
 export function sizingPage(): string {
   const results = Object.values(readResults(fileURLToPath(new URL(`../../../${RESULTS}`, import.meta.url))));
-  const measured = results.flatMap(({ sizing }) => sizing ?? []).at(-1);
-  const body = measured === undefined ? 'The sizes have not been measured yet.' : sizingReport(measured);
-  return `${['# Sizing', GENERATED, body].join('\n\n')}\n`;
+  const measured = results.flatMap(({ sizing }) => sizing ?? []).slice(-1);
+  return `${['# Sizing', GENERATED, ...measured.map(sizingReport)].join('\n\n')}\n`;
 }
 
 /** Returns the sizes for each rate, and the figures behind them. */
@@ -110,7 +109,7 @@ const INTRODUCTION = `The table shows the sizes for three sustained rates. A cor
 no lag. Use the rate of your busiest hour to find the processes and cores, and your average rate to find the disks.`;
 
 function notesOf({ eventsPerSecond, shape }: SizingResult): string {
-  const measured = grouped(Math.round(eventsPerSecond));
+  const measured = grouped(eventsPerSecond);
   return [
     `- **Requests**: each request has ${shape.events} events of about 400 bytes and an idempotency key, like requests of \`@questlog/client\`. An
   event in a larger request costs less. An event that is sent alone costs ingest about ten times as much ([performance](../performance.md)).`,
@@ -121,10 +120,6 @@ function notesOf({ eventsPerSecond, shape }: SizingResult): string {
   [retention](retention.md), or use several deployments of Questlog with different tenants.`,
     `- **Large tenants**: assign a tenant to [more partitions](hot-tenants.md) before the tenant needs more than one core of a projector.`,
   ].join('\n');
-}
-
-function grouped(value: number): string {
-  return value.toLocaleString('en-US');
 }
 
 const UNITS = ['GB', 'TB', 'PB'];

@@ -7,7 +7,9 @@ import type { Estimate } from './tracesCost.ts';
 /** Maximum of the additional CPU time per event if 1 % of the requests are sampled. */
 const MAX_COST = 0.03;
 
-export const TRACES_WORDS = `TODO`;
+export const TRACES_WORDS = `measures ingest processes whose traces are on. The clients decide which requests are sampled: in short slices, in a random
+order, 0 %, 1 %, 10 %, and 100 % of the requests. Each ratio is the CPU time per request, divided by the CPU time in the slice with 0 % of
+the same round. The parentheses contain the 95 % confidence interval (bootstrap). If traces are off, Questlog loads no code of OpenTelemetry.`;
 
 export function tracesReport({ run, rounds, unsampledMicros, rows }: TracesResult): string {
   const costs = rows.map((row) => row.ratioAtOne.high - 1 + unsampledMicros / row.plainMicros);
@@ -15,7 +17,13 @@ export function tracesReport({ run, rounds, unsampledMicros, rows }: TracesResul
   return [
     `${machineLine(run)}, Kafka ${run.kafka}. ${run.runs} processes, ${rounds} rounds each, slices of ${run.seconds} s.`,
     table(
-      ['events × connections', 'µs per request, 0 %', '1 %', 'a sampled request, additional µs', '1 %, from all slices'],
+      [
+        'events × connections',
+        'CPU µs per request at 0 %',
+        'ratio at 1 %',
+        'additional µs of a sampled request, from all slices',
+        'ratio at 1 %, from all slices',
+      ],
       rows.map(cellsOf),
     ),
     `A request that is not sampled costs ${unsampledMicros.toFixed(2)} µs more than without traces. Target: with 1 % of the requests sampled, an event costs at most ${percent(MAX_COST, 0)} more CPU time: ${highest <= MAX_COST ? 'reached' : 'not proven'}. The highest upper limit is ${percent(highest, 1)}.`,
