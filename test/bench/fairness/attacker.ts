@@ -58,7 +58,11 @@ async function openConnections(of: Attack & { kind: 'newConnections' }): Promise
  * @param goesOn continues to send after the server's response and after the server closes its side
  * @param sockets open sockets
  */
-function openSocket({ url, bytes }: Attack & { bytes: Uint8Array }, goesOn: boolean, sockets: Set<Socket>): Socket {
+function openSocket(
+  { url, bytes }: Attack & { bytes: Uint8Array },
+  goesOn: boolean,
+  sockets: Set<Socket>,
+): Socket {
   const { hostname, port } = new URL(url);
   const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: goesOn });
   let said = '';

@@ -37,8 +37,7 @@ export function tracesCost(rounds: readonly Round[]): TracesCost {
 
 /** Returns the slope of the least-squares line through the slice without sampled requests. */
 function slopeOf(round: Round): number {
-  const sum = (of: (share: Share) => number) =>
-    SHARES.reduce((total, share) => total + of(share), 0);
+  const sum = (of: (share: Share) => number) => SHARES.map(of).reduce((total, value) => total + value, 0);
   return sum((share) => share * (round[share] - round[0])) / sum((share) => share ** 2);
 }
 
