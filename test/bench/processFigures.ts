@@ -1,6 +1,6 @@
 /** Reads Linux's figures of a process (memory, peak memory, and CPU time). */
 import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
 export interface Memory {
   readonly rssBytes: number;
@@ -29,6 +29,15 @@ export function cpuMicrosOf(pid: number): number {
   // The second field is the command in parentheses and may contain blanks; utime and stime are fields 14 and 15.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return ((Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND) * 1e6;
+}
+
+/** CPU time of the running threads in microseconds. More precise than `cpuMicrosOf`, whose unit is 10 ms. */
+export function threadMicrosOf(pid: number): number {
+  const tasks = readdirSync(`/proc/${pid}/task`);
+  const nanos = tasks.map(
+    (task) => readFileSync(`/proc/${pid}/task/${task}/schedstat`, 'utf8').split(' ')[0],
+  );
+  return nanos.reduce((sum, of) => sum + Number(of), 0) / 1_000;
 }
 
 const TICKS_PER_SECOND = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));

@@ -73,7 +73,7 @@ server gets half of the maximum rate of the slowest server. If the benchmark sen
   },
   {
     title: 'Traces',
-    flags: '--traces --runs 3 --seconds 1',
+    flags: '--traces --runs 3 --seconds 60',
     words: TRACES_WORDS,
     report: ({ traces }) => traces && tracesReport(traces),
   },

@@ -9,17 +9,18 @@ import { createLogger } from '@questlog/runtime/process/logger';
 import { openTracing } from '@questlog/runtime/tracing/openTelemetry';
 import { traceRequests } from '@questlog/runtime/tracing/traceRequests';
 import { GAMES } from '@questlog/schemas/http/operations/games';
-import { measureCost, type PathBench, targetOf } from '../path/measurePath.ts';
+import { type PathBench, targetOf } from '../path/measurePath.ts';
 import type { RunFacts } from '../path/pathFigures.ts';
+import type { Target } from '../path/pathLoad.ts';
 import { nameOf, type PathOptions, type Shape } from '../path/pathOptions.ts';
 import { OWN_TREE, type QuestlogPeer, startQuestlog } from '../path/questlogPeer.ts';
-import { type Round, SHARES, type Share, type TracesCost, tracesCost } from './tracesCost.ts';
+import { RawConnection } from '../path/rawHttp.ts';
+import { threadMicrosOf } from '../processFigures.ts';
+import { type Round, SHARES, type TracesCost, tracesCost } from './tracesCost.ts';
 
 export interface TracesResult {
-  /** `seconds` is the length of a slice, and `runs` is the number of processes. */
+  /** `runs` is the number of processes. */
   readonly run: RunFacts;
-  /** Rounds of each row and process. */
-  readonly rounds: number;
   /** CPU microseconds that traces add to a request that is not sampled. */
   readonly unsampledMicros: number;
   readonly rows: readonly TracesRow[];
@@ -31,11 +32,8 @@ interface TracesBench extends PathBench {
   readonly options: Pick<PathOptions, 'seconds' | 'runs' | 'shapes'>;
 }
 
-const ROUNDS = 10;
-/** Rounds without figures, because V8 compiles for seconds. */
-const WARM_UP_ROUNDS = 1;
-/** Load before each slice, because the process still exports the spans of the previous slice. */
-const SETTLE_MS = 500;
+/** Length of a slice. Short slices, because the load of the machine by other programs changes within seconds. */
+const SLICE_MS = 500;
 
 /** Starts several processes, because V8 compiles the same code differently in each process. */
 export async function measureTraces(bench: TracesBench, run: RunFacts): Promise<TracesResult> {
@@ -49,24 +47,47 @@ export async function measureTraces(bench: TracesBench, run: RunFacts): Promise<
   }
   if (receiver.exports() === 0) throw new Error('the processes exported no spans');
   const rows = [...rounds].map(([shape, of]) => ({ ...shape, ...tracesCost(of) }));
-  return { run, rounds: ROUNDS, unsampledMicros: unsampledMicros(), rows };
+  return { run, unsampledMicros: unsampledMicros(), rows };
 }
 
 async function measureRounds(bench: TracesBench, questlog: QuestlogPeer, shape: Shape): Promise<Round[]> {
-  const target = await targetOf({ ...bench, warmUpMs: SETTLE_MS }, questlog, questlog, shape);
-  const requests = target.requests.map(withTraceparent);
+  bench.say(nameOf(shape));
+  const target = await targetOf(bench, questlog, questlog, shape);
+  const load = { ...target, requests: target.requests.map(withTraceparent) };
+  const lanes = Array.from({ length: target.connections }, () => new RawConnection(target.url));
+  await slice(questlog, load, lanes, 0.1, target.warmUpMs);
+  const endsAtMs = performance.now() + target.forMs;
   const rounds: Round[] = [];
-  for (let i = 0; i < WARM_UP_ROUNDS + ROUNDS; i++) {
-    const round: Record<Share, number> = { 0: 0, 0.01: 0, 0.1: 0, 1: 0 };
-    for (const share of shuffled(SHARES)) {
-      const renew = (request: Uint8Array) => sample(request, Math.random() < share);
-      const cost = await measureCost(questlog, { ...target, requests, renew }, shape);
-      round[share] = cost.cpuMicrosPerEvent * shape.events;
-    }
-    bench.say(`${nameOf(shape)}: ${SHARES.map((share) => round[share].toFixed(1)).join(', ')} µs`);
+  while (performance.now() < endsAtMs) {
+    const round = { 0: 0, 0.01: 0, 0.1: 0 };
+    for (const share of shuffled(SHARES)) round[share] = await slice(questlog, load, lanes, share, SLICE_MS);
     rounds.push(round);
   }
-  return rounds.slice(WARM_UP_ROUNDS);
+  for (const lane of lanes) lane.close();
+  return rounds;
+}
+
+/** Sends requests, and waits for all responses. Returns the CPU microseconds per request. */
+async function slice(
+  { pid }: QuestlogPeer,
+  { requests, status }: Target,
+  lanes: readonly RawConnection[],
+  share: number,
+  forMs: number,
+): Promise<number> {
+  const before = threadMicrosOf(pid);
+  const endsAtMs = performance.now() + forMs;
+  let sent = 0;
+  const sendOn = async (lane: RawConnection): Promise<void> => {
+    while (performance.now() < endsAtMs) {
+      const request = requests[sent++ % requests.length] as Uint8Array;
+      sample(request, Math.random() < share);
+      const answered = await new Promise((resolve) => lane.send(request, resolve));
+      if (answered !== status) throw new Error(`a request was answered ${answered}`);
+    }
+  };
+  await Promise.all(lanes.map(sendOn));
+  return (threadMicrosOf(pid) - before) / sent;
 }
 
 /** Slices of a round have a random order, so that a disturbance by another program does not always affect the same share. */

@@ -1,17 +1,15 @@
 /** Computes the cost of traces from slices of load with different shares of sampled requests. */
 import { seeded } from '../../faults/seeded.ts';
-import { mean, percentile } from '../path/pathFigures.ts';
+import { median, percentile } from '../path/pathFigures.ts';
 
 /** Shares of sampled requests, one slice each. */
-export const SHARES = [0, 0.01, 0.1, 1] as const;
+export const SHARES = [0, 0.01, 0.1] as const;
 
-export type Share = (typeof SHARES)[number];
+/** CPU microseconds per request in slices that follow each other in the same process. */
+export type Round = Readonly<Record<(typeof SHARES)[number], number>>;
 
-/** CPU microseconds per request in each slice. The slices follow each other in the same process. */
-export type Round = Readonly<Record<Share, number>>;
-
-/** Estimate with the limits of its 95 % confidence interval. */
-export interface Estimate {
+/** CPU time relative to the slice without sampled requests, with the limits of the 95 % confidence interval. */
+export interface Ratio {
   readonly value: number;
   readonly low: number;
   readonly high: number;
@@ -20,33 +18,25 @@ export interface Estimate {
 export interface TracesCost {
   /** CPU microseconds of a request that is not sampled. */
   readonly plainMicros: number;
-  /** CPU time if 1 % of the requests are sampled, divided by the CPU time if no request is sampled. */
-  readonly ratioAtOne: Estimate;
-  /** Additional CPU microseconds of a sampled request: the slope of a line through the slices of a round. */
-  readonly sampledMicros: Estimate;
+  readonly atOnePercent: Ratio;
+  readonly atTenPercent: Ratio;
 }
 
 export function tracesCost(rounds: readonly Round[]): TracesCost {
-  const estimate = (of: (round: Round) => number) => estimated(rounds.map(of));
+  const ratioAt = (share: 0.01 | 0.1) => ratioOf(rounds.map((round) => round[share] / round[0]));
   return {
-    plainMicros: mean(rounds.map((round) => round[0])),
-    ratioAtOne: estimate((round) => round[0.01] / round[0]),
-    sampledMicros: estimate(slopeOf),
+    plainMicros: median(rounds.map((round) => round[0])),
+    atOnePercent: ratioAt(0.01),
+    atTenPercent: ratioAt(0.1),
   };
-}
-
-/** Returns the slope of the least-squares line through the slice without sampled requests. */
-function slopeOf(round: Round): number {
-  const sum = (of: (share: Share) => number) => SHARES.map(of).reduce((total, value) => total + value, 0);
-  return sum((share) => share * (round[share] - round[0])) / sum((share) => share ** 2);
 }
 
 const RESAMPLES = 10_000;
 
-/** Returns the mean with its bootstrap interval. */
-function estimated(values: readonly number[]): Estimate {
+/** Returns the median, because a disturbance by another program can change a few ratios by a factor. */
+function ratioOf(ratios: readonly number[]): Ratio {
   const random = seeded(1);
-  const resample = () => mean(values.map(() => values[random.between(0, values.length - 1)] ?? Number.NaN));
-  const means = Array.from({ length: RESAMPLES }, resample).sort((a, b) => a - b);
-  return { value: mean(values), low: percentile(means, 0.025), high: percentile(means, 0.975) };
+  const drawn = () => ratios[random.between(0, ratios.length - 1)] ?? Number.NaN;
+  const medians = Array.from({ length: RESAMPLES }, () => median(ratios.map(drawn))).sort((a, b) => a - b);
+  return { value: median(ratios), low: percentile(medians, 0.025), high: percentile(medians, 0.975) };
 }
