@@ -1,6 +1,6 @@
 /** Formats the cost of traces as Markdown. */
 import { table } from '../../tidy/reference/markdown.ts';
-import { machineLine, micros, percent, titleOf } from '../path/pathReport.ts';
+import { grouped, machineLine, percent, titleOf } from '../path/pathReport.ts';
 import type { TracesResult } from './measureTraces.ts';
 import type { Ratio } from './tracesCost.ts';
 
@@ -9,7 +9,7 @@ const MAX_COST = 0.03;
 
 export const TRACES_WORDS = `measures ingest processes whose traces are on. The clients decide which requests are sampled: in slices of half a second, in a
 random order, 0 %, 1 %, and 10 % of the requests. A ratio is the CPU time per request, divided by the CPU time in the slice with 0 % directly
-before or after. A cell shows the median ratio and its 95 % confidence interval (bootstrap). If traces are off, Questlog loads no code for traces.`;
+before or after. A cell shows the median and its 95 % confidence interval (bootstrap). If traces are off, Questlog loads no code for traces.`;
 
 export function tracesReport({ run, unsampledMicros, rows }: TracesResult): string {
   const highest = Math.max(
@@ -28,7 +28,7 @@ export function tracesReport({ run, unsampledMicros, rows }: TracesResult): stri
       ],
       rows.map((row) => [
         titleOf(row),
-        micros(row.plainMicros),
+        grouped(row.plainMicros),
         textOf(row.atOnePercent, (ratio) => ratio.toFixed(3)),
         textOf(row.atTenPercent, (ratio) => ratio.toFixed(3)),
         textOf(row.atTenPercent, (ratio) => ((ratio - 1) * 10 * row.plainMicros).toFixed(0)),
