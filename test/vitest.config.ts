@@ -216,7 +216,13 @@ const TIERS: readonly Tier[] = [
     isHeavy: true,
     order: 1,
   },
-  { name: 'clickhouse-cluster', include: [CLICKHOUSE_CLUSTER], isHeavy: true, order: 1 },
+  {
+    name: 'clickhouse-cluster',
+    include: [CLICKHOUSE_CLUSTER],
+    globalSetup: [ENGINES_OF_THE_RUN],
+    isHeavy: true,
+    order: 1,
+  },
   // Runs after the tiers that use the shared brokers, because it breaks them.
   {
     name: 'faults',

@@ -1,7 +1,8 @@
 /**
  * Reports the size and the number of parts of each table. If a partition has many parts, ClickHouse delays inserts into it and
- * then rejects them.
+ * then rejects them. In a cluster, the metrics have the largest value of one replica of each shard.
  */
+import { onEachShard } from '@questlog/runtime/clickhouse/cluster/eachNode';
 import { runPeriodically } from '@questlog/runtime/process/waiting';
 import type { OperationsContext } from './context.ts';
 
@@ -19,10 +20,12 @@ export function watchParts({
 }: Pick<OperationsContext, 'store' | 'metrics'>): () => Promise<void> {
   const { partitionParts, tableBytes } = metrics;
   const count = async (): Promise<void> => {
-    const tables = await store.query<Record<'table' | 'parts' | 'bytes', string>>(PARTS);
-    for (const { table, parts, bytes } of tables) {
-      partitionParts.set({ table }, Number(parts));
-      tableBytes.set({ table }, Number(bytes));
+    const perShard = await onEachShard(store, (shard) =>
+      shard.query<Record<'table' | 'parts' | 'bytes', string>>(PARTS),
+    );
+    for (const [table, sizes] of Map.groupBy(perShard.flat(), (size) => size.table)) {
+      partitionParts.set({ table }, Math.max(...sizes.map(({ parts }) => Number(parts))));
+      tableBytes.set({ table }, Math.max(...sizes.map(({ bytes }) => Number(bytes))));
     }
   };
   // Without ClickHouse, or without the right to read `system.parts`, the metrics have no values.

@@ -14,8 +14,6 @@ import { runs, type ServiceName } from './serviceNames.ts';
 import type { LocalState, ProcessDeps, Running } from './wiring.ts';
 
 const MIN_ADMIN_TOKEN = 16;
-const CLUSTER_UNSUPPORTED =
-  'settings: CLICKHOUSE_CLUSTER: no service can use a ClickHouse cluster yet; only `questlog migrate` creates its tables';
 
 export async function startServices(deps: ProcessDeps): Promise<Running> {
   const { service, settings, options, logger, lifecycle, tracing } = deps;
@@ -45,8 +43,7 @@ async function checkStart({ service, settings, options, worker }: ProcessDeps): 
       'settings: QUESTLOG_WORKERS: must be 1 here; only `questlog ingest` can have workers',
     );
   }
-  const { address, cluster, embeddedAddress } = options.clickhouse;
-  if (cluster !== undefined) throw new StartRefused(CLUSTER_UNSUPPORTED);
+  const { address, embeddedAddress } = options.clickhouse;
   await checkAddresses([
     // A worker does not require a free address for game clients, because the worker's parent process already listens on it.
     ...(runs(service, 'ingest') && worker === undefined ? [options.ingest.toGames] : []),

@@ -11,6 +11,7 @@ import { operationsMetrics } from '@questlog/operations/metrics';
 import { startOperations } from '@questlog/operations/service';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
+import { watchNodes } from '@questlog/runtime/clickhouse/cluster/nodeHealth';
 import { insertMetrics, measureInserts } from '@questlog/runtime/clickhouse/insertMetrics';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { warnOfAddedPartitions } from '@questlog/runtime/consumer/addedPartitions';
@@ -162,12 +163,13 @@ function measuredEngines({ engines, local }: WiringDeps, metrics: MetricsRegistr
   return { resources, engines: { ...engines, store: measureInserts(engines.store, insertMetrics(metrics)) } };
 }
 
-function addWarnings({ engines, local }: WiringDeps, { health, store }: ServiceDeps): void {
+function addWarnings({ engines, local, lifecycle }: WiringDeps, { health, store }: ServiceDeps): void {
   if (engines.problem !== undefined) health.check('embedded ClickHouse', engines.problem);
   if (engines.brokenParts !== undefined) health.warn('broken_parts', () => engines.brokenParts);
   if (engines.needsCompact) health.warn('log_file', () => LOG_FILE_WARNING);
   if (local !== undefined) health.warn('disk', () => lowDiskWarning(local.dataDir));
   health.warn('clickhouse', async () => ((await store.ping()) ? undefined : 'ClickHouse does not answer'));
+  if (store.nodes !== undefined) lifecycle.onStop('nodes of ClickHouse', watchNodes(store, health));
   warnOfUnavailablePartitions(engines.log, health);
 }
 

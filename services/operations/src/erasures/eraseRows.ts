@@ -2,6 +2,7 @@
  * Erases rows in ClickHouse: first hides the rows from `SELECT`, and then removes the hidden rows from disk. Counts the rows
  * after each mutation, because a finished mutation can leave rows.
  */
+import { onEachNode, onEachShard } from '@questlog/runtime/clickhouse/cluster/eachNode';
 import { isMutating } from '@questlog/runtime/clickhouse/mutations';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
@@ -95,13 +96,12 @@ export async function recordErasedEvents(
   part: number,
 ): Promise<void> {
   for (const days of await dayRangesOf(store, scope.events)) {
-    await store.command(
-      `INSERT INTO erased_events (erasure_id, part, tenant_id, received_at, log_id, log_partition, log_offset, events)
+    const sql = `INSERT INTO erased_events (erasure_id, part, tenant_id, received_at, log_id, log_partition, log_offset, events)
        SELECT ${uuidLiteral(id)}, ${part}, tenant_id, received_at, log_id, log_partition, log_offset, uniqExact(log_index)
        FROM events WHERE ${scope.events} AND ${days}
        GROUP BY tenant_id, received_at, log_id, log_partition, log_offset
-       SETTINGS max_execution_time = ${STATEMENT_LIMIT_SECONDS}, ${SPILL_GROUPS}`,
-    );
+       SETTINGS max_execution_time = ${STATEMENT_LIMIT_SECONDS}, ${SPILL_GROUPS}`;
+    await onEachShard(store, (shard) => shard.command(sql));
   }
 }
 
@@ -110,8 +110,8 @@ const FIRST_POLL_MS = 10;
 const POLL_MS = 200;
 
 /**
- * Resolves when `SELECT` finds no row that the erasure must remove.
- * @throws Unavailable if ClickHouse cannot finish a mutation
+ * Resolves when `SELECT` finds no row that the erasure must remove, on every replica.
+ * @throws Unavailable if ClickHouse cannot finish a mutation, or if a node of a cluster does not answer
  */
 export async function hideRows(
   store: Store,
@@ -120,21 +120,51 @@ export async function hideRows(
   signal: AbortSignal,
 ): Promise<void> {
   for (const table of tables) {
-    await waitUntilNone(signal, async () => {
-      const [remaining] = await store.query<{ rows: string }>(
-        `SELECT count() AS rows FROM ${table} WHERE ${scope[table]}`,
+    if (table === LINKS && store.nodes !== undefined) await hideLinksOfCluster(store, scope, signal);
+    else await hideWhere(store, table, scope[table], signal);
+  }
+}
+
+const LINKS = 'report_link_versions';
+/** Maximum number of links per statement, because ClickHouse limits a statement to 256 KiB. */
+const MAX_LINKS_PER_STATEMENT = 1_500;
+
+/**
+ * Hides links on all nodes of a cluster. Each replica applies a mutation itself, and a subquery could have different results on
+ * the replicas. Therefore, the mutations name the links.
+ */
+async function hideLinksOfCluster(store: Store, scope: ErasureScope, signal: AbortSignal): Promise<void> {
+  if (scope.linksByTime !== undefined) await hideWhere(store, LINKS, scope.linksByTime, signal);
+  for (;;) {
+    const links = await store.query<{ key: string }>(
+      `SELECT DISTINCT toString((project_id, event_id, report_id, version)) AS key FROM ${LINKS}
+       WHERE ${scope[LINKS]} LIMIT ${MAX_LINKS_PER_STATEMENT}`,
+    );
+    if (links.length === 0) return;
+    const keys = links.map(({ key }) => key).join(', ');
+    await hideWhere(store, LINKS, `(project_id, event_id, report_id, version) IN (${keys})`, signal);
+  }
+}
+
+async function hideWhere(
+  store: Store,
+  table: ErasedTable,
+  where: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await onEachNode(store, (node) =>
+    waitUntilNone(signal, async () => {
+      const [remaining] = await node.query<{ rows: string }>(
+        `SELECT count() AS rows FROM ${table} WHERE ${where}`,
       );
       if (Number(remaining?.rows ?? 0) === 0) return true;
       // If a mutation is running, waits instead of starting a deletion. The mutation may already delete these rows, and it
       // would block another deletion.
-      if (!(await isMutating(store, table))) {
-        await store.command(
-          `DELETE FROM ${table} WHERE ${scope[table]} SETTINGS lightweight_deletes_sync = 0`,
-        );
-      }
+      if (!(await isMutating(node, table)))
+        await node.command(`DELETE FROM ${table} WHERE ${where} SETTINGS lightweight_deletes_sync = 0`);
       return false;
-    });
-  }
+    }),
+  );
 }
 
 /**
@@ -144,43 +174,55 @@ export async function hideRows(
  */
 const OLD_PARTS_LIFETIME_SECONDS = 60;
 
-/** Waits until no file of ClickHouse contains deleted rows of the tenant. */
+/** Waits until no file of ClickHouse contains deleted rows of the tenant, on every replica. */
 export async function dropFromDisk(store: Store, tenantId: string, signal: AbortSignal): Promise<void> {
-  await rejectDetachedParts(store);
+  await onEachNode(store, async (node) => {
+    await rejectDetachedParts(node);
+    await shortenPartLifetime(node);
+  });
+  await onEachNode(store, (node) => dropFromNode(node, tenantId, signal));
+}
+
+type NodeStatements = Pick<Store, 'query' | 'command' | 'localName'>;
+
+async function shortenPartLifetime(node: NodeStatements): Promise<void> {
   // Omits a table if an operator has set `old_parts_lifetime` for this table.
-  const tables = (await settingsOf(store))
+  const tables = (await settingsOf(node))
     .filter(({ engine }) => !engine.includes('old_parts_lifetime') || engine.includes(OWN_SETTING))
     .map(({ name }) => name);
   const settings = `old_parts_lifetime = ${OLD_PARTS_LIFETIME_SECONDS}, min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1`;
-  for (const table of tables) await store.command(`ALTER TABLE ${table} MODIFY SETTING ${settings}`);
+  for (const table of tables) await node.command(`ALTER TABLE ${table} MODIFY SETTING ${settings}`);
+}
+
+async function dropFromNode(node: NodeStatements, tenantId: string, signal: AbortSignal): Promise<void> {
   for (const table of ERASED_TABLES) {
     await waitUntilNone(signal, async () => {
-      const [remaining] = await store.query<{ rows: string }>(
+      const [remaining] = await node.query<{ rows: string }>(
         `SELECT count() AS rows FROM ${table} WHERE tenant_id = ${uuidLiteral(tenantId)} AND _row_exists = 0
          SETTINGS apply_deleted_mask = 0`,
       );
       if (Number(remaining?.rows ?? 0) === 0) return true;
-      if (!(await isMutating(store, table)))
-        await store.command(`ALTER TABLE ${table} APPLY DELETED MASK SETTINGS mutations_sync = 0`);
+      if (!(await isMutating(node, table)))
+        await node.command(`ALTER TABLE ${table} APPLY DELETED MASK SETTINGS mutations_sync = 0`);
       return false;
     });
   }
-  const replaced = await replacedParts(store);
-  while ([...(await replacedParts(store))].some((name) => replaced.has(name))) {
-    await removeOldParts(store);
+  const replaced = await replacedParts(node);
+  while ([...(await replacedParts(node))].some((name) => replaced.has(name))) {
+    await removeOldParts(node);
     await pause(PARTS_POLL_MS, signal);
     signal.throwIfAborted();
   }
   // Checks for detached data parts again, because ClickHouse can detach a part when it restarts.
-  await rejectDetachedParts(store);
+  await rejectDetachedParts(node);
 }
 
 /** @throws Unavailable if ClickHouse has detached a data part, because this part can contain erased rows */
-async function rejectDetachedParts(store: Store): Promise<void> {
-  const parts = await store.query<{ part: string }>(
+async function rejectDetachedParts(node: NodeStatements): Promise<void> {
+  const parts = await node.query<{ part: string }>(
     `SELECT concat(table, ' ', name) AS part FROM system.detached_parts
      WHERE database = currentDatabase() AND table IN {tables:Array(String)} ORDER BY part LIMIT 10`,
-    { tables: ERASED_TABLES },
+    { tables: localTables(node) },
   );
   if (parts.length === 0) return;
   const names = parts.map(({ part }) => part).join(', ');
@@ -195,40 +237,48 @@ const PARTS_POLL_MS = 2_000;
  * Makes ClickHouse remove old data parts immediately. Dropping a partition has this side effect, even if the partition does not
  * exist. In ClickHouse 26.7, merges, OPTIMIZE, and mutations do not have this effect.
  */
-async function removeOldParts(store: Store): Promise<void> {
+async function removeOldParts(node: NodeStatements): Promise<void> {
+  // Has no effect on a replicated table, which removes old parts every 30 s.
+  if (node.localName !== undefined) return;
   for (const table of ERASED_TABLES)
-    await store.command(`ALTER TABLE ${table} DROP PARTITION ID '${NO_PARTITION}'`);
+    await node.command(`ALTER TABLE ${table} DROP PARTITION ID '${NO_PARTITION}'`);
 }
 
 /** Id of a partition that does not exist. Existing partitions have a month or `all` as id. */
 const NO_PARTITION = 'none';
 
 export async function restoreSettings(store: Store): Promise<void> {
-  const settings = await settingsOf(store);
-  const changed = settings.filter(({ engine }) => engine.includes(OWN_SETTING));
-  for (const { name } of changed) {
-    await store.command(
-      `ALTER TABLE ${name} RESET SETTING old_parts_lifetime, min_rows_to_fsync_after_merge, min_compressed_bytes_to_fsync_after_merge`,
-    );
-  }
+  await onEachNode(store, async (node) => {
+    const settings = await settingsOf(node);
+    const changed = settings.filter(({ engine }) => engine.includes(OWN_SETTING));
+    for (const { name } of changed) {
+      await node.command(
+        `ALTER TABLE ${name} RESET SETTING old_parts_lifetime, min_rows_to_fsync_after_merge, min_compressed_bytes_to_fsync_after_merge`,
+      );
+    }
+  });
 }
 
 /** Setting that an erasure adds to a table. After the erasure, this setting shows which tables were changed. */
 const OWN_SETTING = 'min_compressed_bytes_to_fsync_after_merge = 1';
 
-async function settingsOf(store: Store): Promise<{ name: string; engine: string }[]> {
-  return await store.query(
+async function settingsOf(node: NodeStatements): Promise<{ name: string; engine: string }[]> {
+  return await node.query(
     `SELECT name, engine_full AS engine FROM system.tables
      WHERE database = currentDatabase() AND name IN {tables:Array(String)}`,
-    { tables: ERASED_TABLES },
+    { tables: localTables(node) },
   );
 }
 
-async function replacedParts(store: Store): Promise<Set<string>> {
-  const rows = await store.query<{ part: string }>(
+function localTables({ localName }: NodeStatements): string[] {
+  return ERASED_TABLES.map((table) => localName?.(table) ?? table);
+}
+
+async function replacedParts(node: NodeStatements): Promise<Set<string>> {
+  const rows = await node.query<{ part: string }>(
     `SELECT concat(table, '/', name) AS part FROM system.parts
      WHERE database = currentDatabase() AND table IN {tables:Array(String)} AND NOT active`,
-    { tables: ERASED_TABLES },
+    { tables: localTables(node) },
   );
   return new Set(rows.map(({ part }) => part));
 }

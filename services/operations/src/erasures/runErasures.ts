@@ -1,5 +1,6 @@
 /** Runs erasures, the oldest first. An interrupted step can run again, because each step erases the data that is left. */
 import { randomUUID } from 'node:crypto';
+import { requireAllReplicas } from '@questlog/runtime/clickhouse/cluster/eachNode';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
@@ -202,10 +203,11 @@ class Run {
   }
 
   async hide(parts: MergedParts): Promise<void> {
-    const { deadLetters, clock, directory } = this.#deps;
+    const { deadLetters, clock, directory, store } = this.#deps;
     const { erasures, erased } = directory.current;
     const erasure = this.#erasure();
     await this.#update({ state: 'running' });
+    await requireAllReplicas(store, ERASED_TABLES);
     const scopes = scopesOf(erasure);
     // Does not delete the erased reports and events yet. They are needed to find links that the projector inserts later.
     for (const scope of scopes) await this.#eraseScope(scope);
@@ -227,6 +229,7 @@ class Run {
   async drop(): Promise<boolean> {
     const { store, directory, clock, logger } = this.#deps;
     const erasure = this.#erasure();
+    await requireAllReplicas(store, ERASED_TABLES);
     await dropFromDisk(store, erasure.tenantId, this.#signal);
     for (const scope of scopesOf(erasure)) {
       const { events, sessions, reports, links } = await countRows(store, scope);

@@ -1,4 +1,5 @@
 /** Returns the retention times, the current bytes, and the bytes per month of tables and topics. */
+import { onEachShard } from '@questlog/runtime/clickhouse/cluster/eachNode';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
 import { uuidFilter } from '@questlog/runtime/http/core/listFilters';
@@ -11,7 +12,7 @@ import { RETAINED_TABLES } from './retention.ts';
 import { type MeasuredLog, measureTopics } from './topicCost.ts';
 
 export interface CostDeps {
-  readonly store: Pick<Store, 'query'>;
+  readonly store: Pick<Store, 'query' | 'command' | 'localName' | 'shards'>;
   readonly log: MeasuredLog;
   readonly projects: Directory['projects'];
   readonly clock: Clock;
@@ -61,16 +62,24 @@ export async function retentionCost(deps: CostDeps, project: Project | undefined
   return { tables, topics: project === undefined ? await measureTopics(log, nowMs) : [] };
 }
 
+/** Returns the rows and bytes of each table. In a cluster, counts one replica of each shard. */
 async function wholeTables(
   store: CostDeps['store'],
 ): Promise<Map<string, Pick<Measurement, 'rows' | 'bytes'>>> {
-  const rows = await store.query<Record<'name' | 'rows' | 'bytes', string>>(
-    `SELECT table AS name, sum(rows) AS rows, sum(bytes_on_disk) AS bytes FROM system.parts
-     WHERE database = currentDatabase() AND active GROUP BY name`,
+  const perShard = await onEachShard(store, (shard) =>
+    shard.query<Record<'name' | 'rows' | 'bytes', string>>(
+      `SELECT table AS name, sum(rows) AS rows, sum(bytes_on_disk) AS bytes FROM system.parts
+       WHERE database = currentDatabase() AND active GROUP BY name`,
+    ),
   );
-  return new Map(
-    rows.map(({ name, rows: count, bytes }) => [name, { rows: Number(count), bytes: Number(bytes) }]),
-  );
+  const sizes = Object.values(RETAINED_TABLES).map(({ table }) => {
+    const local = store.localName?.(table) ?? table;
+    const found = perShard.flatMap((tables) => tables.find(({ name }) => name === local) ?? []);
+    const counted = local === table ? found.slice(0, 1) : found;
+    const sumOf = (what: 'rows' | 'bytes') => counted.reduce((sum, size) => sum + Number(size[what]), 0);
+    return [table, { rows: sumOf('rows'), bytes: sumOf('bytes') }] as const;
+  });
+  return new Map(sizes);
 }
 
 /** @param from SQL text after the word `FROM`. The text must not contain input of a client, because it is not escaped */

@@ -1,4 +1,5 @@
 /** Removes expired data. Records each expiration before the removal, so that `verify` does not report the data as missing. */
+import { onEachNode } from '@questlog/runtime/clickhouse/cluster/eachNode';
 import { isMutating } from '@questlog/runtime/clickhouse/mutations';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
@@ -38,7 +39,7 @@ const POLL_MS = 1_000;
 const MAX_PROJECTS_PER_STATEMENT = 1_000;
 
 export interface RetentionDeps {
-  readonly store: Pick<Store, 'query' | 'command'>;
+  readonly store: Pick<Store, 'query' | 'command' | 'localName' | 'nodes'>;
   readonly uploads: Pick<UploadStore, 'list' | 'remove'> | undefined;
   readonly projects: Directory['projects'];
   readonly clock: Clock;
@@ -106,7 +107,9 @@ async function marks(store: RetentionDeps['store']): Promise<Map<string, number>
   return new Map(rows.map(({ projectId, what, beforeMs }) => [markKey(projectId, what), Number(beforeMs)]));
 }
 
-/** Removes expired rows. Counts the rows before and after the mutation, because a finished mutation can leave rows. */
+/**
+ * Removes expired rows on every replica. Counts the rows before and after the mutation, because a finished mutation can leave rows.
+ */
 async function dropRows(
   deps: RetentionDeps,
   { what, rows, due }: ExpiredRows,
@@ -114,8 +117,9 @@ async function dropRows(
 ): Promise<readonly Expiration[]> {
   const { store, playerKey, clock } = deps;
   const expired = `(${conditionsOf(rows, due).join(') OR (')})`;
-  const isLeft = async () =>
-    (await store.query(`SELECT 1 FROM ${rows.table} WHERE ${expired} LIMIT 1`)).length > 0;
+  const isLeftOn = async (node: Pick<Store, 'query'>) =>
+    (await node.query(`SELECT 1 FROM ${rows.table} WHERE ${expired} LIMIT 1`)).length > 0;
+  const isLeft = async () => (await onEachNode(store, isLeftOn)).includes(true);
   // Waits for mutations that another process or an earlier run has started.
   await waitForMutations(store, rows.table, signal);
   const hadSome = await isLeft();
@@ -127,8 +131,13 @@ async function dropRows(
     await renewNamed(store, { table: RETAINED_TABLES[what].table, expired, projects: due, nowMs });
   if (hadSome) {
     await mark(store, due, false);
-    await store.command(`ALTER TABLE ${rows.table} DELETE WHERE ${expired}`).catch(ignoreUnfinished);
-    await waitForMutations(store, rows.table, signal);
+    await onEachNode(store, async (node) => {
+      // A replica of the same shard can already have started the mutation.
+      await waitForMutation(node, rows.table, signal);
+      if (!(await isLeftOn(node))) return;
+      await node.command(`ALTER TABLE ${rows.table} DELETE WHERE ${expired}`).catch(ignoreUnfinished);
+      await waitForMutation(node, rows.table, signal);
+    });
     // Does not mark the range as finished if rows were added during the mutation. The next run removes these rows.
     if (await isLeft()) return due;
   }
@@ -214,15 +223,24 @@ function conditionsOf({ table, at }: RetainedTable, due: readonly Expiration[]):
   });
 }
 
-/** Waits for running mutations, which can take longer than a request. @throws Unavailable if a mutation fails */
+/** Waits for running mutations on each node. @throws Unavailable if a mutation fails, or if a node does not answer */
 async function waitForMutations(
   store: RetentionDeps['store'],
   table: string,
   signal: AbortSignal,
 ): Promise<void> {
+  await onEachNode(store, (node) => waitForMutation(node, table, signal));
+}
+
+/** Waits for running mutations, which can take longer than a request. @throws Unavailable if a mutation fails */
+async function waitForMutation(
+  node: Pick<Store, 'query' | 'localName'>,
+  table: string,
+  signal: AbortSignal,
+): Promise<void> {
   for (;;) {
     signal.throwIfAborted();
-    if (!(await isMutating(store, table, 'DELETE WHERE'))) return;
+    if (!(await isMutating(node, table, 'DELETE WHERE'))) return;
     await pause(POLL_MS, signal);
   }
 }

@@ -73,7 +73,9 @@ export async function openEngines(deps: EngineDeps): Promise<{ readonly engines:
 async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDeps): Promise<Engines> {
   const { settings, options, lifecycle } = deps;
   const { address, cluster } = options.clickhouse;
-  if (address !== undefined && cluster === undefined) await waitForClickHouse(address.url, deps.logger);
+  const addresses = cluster?.nodes ?? (address === undefined ? [] : [address]);
+  if (addresses.length > 0)
+    await Promise.any(addresses.map(({ url }) => waitForClickHouse(url, deps.logger))).catch(firstError);
   const { clickhouse, problem, studioAccounts } = address
     ? { clickhouse: address, problem: undefined, studioAccounts: undefined }
     : await embeddedClickHouse(deps);
@@ -90,11 +92,16 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
   await warnAboutOtherLogs(log, store, deps.logger);
   const registry = embeddedLog === undefined ? await confluentRegistry(deps) : await openLogRegistry(log);
   const copyable = address === undefined ? embeddedLog : undefined;
-  const brokenParts = await findBrokenParts(store, deps.logger);
+  // In a cluster, a replica fetches a damaged part from another replica.
+  const brokenParts = cluster === undefined ? await findBrokenParts(store, deps.logger) : undefined;
   const reader = openReader(deps, clickhouse);
   const needsCompact = embeddedLog?.needsCompact ?? false;
   const connections = { log, registry, store, reader, studioAccounts, clickhouse };
   return { ...connections, problem, brokenParts, needsCompact, copyable };
+}
+
+function firstError(error: unknown): never {
+  throw error instanceof AggregateError ? error.errors[0] : error;
 }
 
 async function openTables(

@@ -14,7 +14,7 @@ export const clickhouseSettings = {
   clickhouseCluster: setting.optional({
     env: 'CLICKHOUSE_CLUSTER',
     description:
-      'Name of a ClickHouse cluster in `remote_servers`. Experimental: only `questlog migrate` supports this setting.',
+      'Name of a ClickHouse cluster in `remote_servers` (experimental).',
   }),
   clickhouseUsername: setting.optional({
     env: 'CLICKHOUSE_USERNAME',

@@ -15,8 +15,10 @@ export function insertMetrics(registry: MetricsRegistry) {
 
 /** Returns a store that measures its inserts. */
 export function measureInserts(store: Store, seconds: ReturnType<typeof insertMetrics>): Store {
+  const { forPartition } = store;
   return {
     ...store,
+    ...(forPartition && { forPartition: (partition) => measureInserts(forPartition(partition), seconds) }),
     insert: async (insert) => {
       const end = seconds.startTimer({ table: insert.table });
       await store.insert(insert).finally(end);

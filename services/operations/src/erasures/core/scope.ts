@@ -9,6 +9,8 @@ export interface ErasureScope {
   readonly expired_sessions: string;
   readonly report_versions: string;
   readonly report_link_versions: string;
+  /** SQL condition without a subquery for a part of `report_link_versions`. Undefined if the erasure lists sessions. */
+  readonly linksByTime?: string;
   /** SQL condition for links that are newer than the erasure request. Undefined if the erasure lists sessions. */
   readonly laterLinks?: string;
 }
@@ -55,7 +57,7 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
     // therefore also uses the arrival time of the linked event.
     const since = `changed_at >= ${before} OR event_id IN (SELECT id FROM events WHERE ${owner} AND received_at >= ${before} AND ${isLinkedCondition(owner)})`;
     const ofReports = `report_id IN (SELECT id FROM report_versions WHERE ${rows.report_versions})`;
-    return [{ ...rows, laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})` }];
+    return [{ ...rows, linksByTime: `${owner} AND changed_at < ${before}`, laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})` }];
   }
   return sessions.flatMap(({ projectId: project, ids }) =>
     chunksOf(ids).map((chunk) => {

@@ -82,11 +82,15 @@ export function withLocalNames(sql: string): string {
   );
 }
 
-/** A retry of an insert can arrive at most seven days later, because the log keeps records for seven days. */
+/**
+ * A retry of an insert can arrive at most seven days later, because the log keeps records for seven days. An erasure waits until
+ * replaced parts are removed, which by default can take five minutes.
+ */
 const REPLICATION_SETTINGS = {
   replicated_deduplication_window: '10000',
   replicated_deduplication_window_seconds: '604800',
   min_compressed_bytes_to_fsync_after_fetch: '1',
+  max_cleanup_delay_period: '30',
 };
 
 function replicatedTable(table: Table): ClusterTable {
@@ -141,8 +145,12 @@ function localSelect(
   });
 }
 
+/** Tables that queries read with `FINAL`. ClickHouse does not apply the `FINAL` of a query to the tables of a view. */
+const FINAL: ReadonlySet<string> = new Set(['erased_events']);
+
 function rows({ name, columns }: Table, { database }: ClusterNames): string {
-  return `SELECT ${columns.map((column) => column.name).join(', ')} FROM ${database}.${localName(name)}`;
+  const from = `${database}.${localName(name)}${FINAL.has(name) ? ' FINAL' : ''}`;
+  return `SELECT ${columns.map((column) => column.name).join(', ')} FROM ${from}`;
 }
 
 function shardView({ name, comment, columns }: Table, select: string): ClusterTable {

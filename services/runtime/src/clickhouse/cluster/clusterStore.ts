@@ -2,18 +2,20 @@
  * Opens the store of a ClickHouse cluster. Writes use a quorum of replicas. The rows of a log partition are on one shard, which
  * the table `partition_shards` names. Other queries read any node that has all committed rows.
  */
-import { messageOf, Unavailable } from '../../process/errors.ts';
+import { Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
-import { openStore, type Store, type StoreOptions } from '../store.ts';
+import { type NodeStore, openStore, type Store, type StoreOptions } from '../store.ts';
 import { type Member, type Members, openMembers, quorumOf } from './clusterMembers.ts';
 import type { ClusterOptions } from './clusterNodes.ts';
-import { localName, PARTITION_SHARDS, SHARDED } from './clusterSchema.ts';
-import { quorumStore, type ReplicaSet, syncTables, tablesIn } from './quorumStore.ts';
+import { isSharded, openClusterReads } from './clusterReads.ts';
+import { localName, PARTITION_SHARDS, withLocalNames } from './clusterSchema.ts';
+import { quorumStore, type ReplicaSet, readsRows, syncTables, tablesIn } from './quorumStore.ts';
 import { readTables, type StoredTable } from './tableState.ts';
 
 /**
  * Settings of all requests. An insert ends within `insertsEndWithinMs`, because ClickHouse waits 10 s for a quorum and does not
- * repeat requests to Keeper. `SYSTEM SYNC REPLICA` waits for `receive_timeout`. A query fails if a shard is unavailable.
+ * repeat requests to Keeper. `SYSTEM SYNC REPLICA` waits for `receive_timeout`. A query fails if a shard is unavailable. If a
+ * subquery reads all shards, each shard gets the whole result of the subquery.
  */
 const SETTINGS = {
   insert_quorum_parallel: 1,
@@ -21,6 +23,7 @@ const SETTINGS = {
   insert_keeper_max_retries: 0,
   receive_timeout: 10,
   skip_unavailable_shards: 0,
+  distributed_product_mode: 'global',
 };
 
 /** Opens the store after `migrateCluster` has created the tables. @throws Unavailable if no node answers. */
@@ -32,17 +35,22 @@ export async function openClusterStore(
 ): Promise<Store> {
   const members = await openMembers({ options, settings: SETTINGS, logger, open });
   try {
-    return await storeOf(members, options, database);
+    return await storeOf(members, options, database, logger);
   } catch (error) {
     await members.close();
     throw error;
   }
 }
 
-async function storeOf(members: Members, { name, nodes }: ClusterOptions, database: string): Promise<Store> {
+async function storeOf(
+  members: Members,
+  { name, nodes }: ClusterOptions,
+  database: string,
+  logger: Pick<Logger, 'warn'>,
+): Promise<Store> {
   const { store: first } = members.first;
-  const tablesOf = tablesByName(await readTables(first, database), database);
   const { insertsEndWithinMs } = first;
+  const tablesOf = tablesByName(await readTables(first, database), database);
   const wholeTables = quorumStore({
     ...{ name: `the cluster ${name}`, isShard: false, database, tablesOf, insertsEndWithinMs },
     quorum: quorumOf(nodes.length),
@@ -69,26 +77,28 @@ async function storeOf(members: Members, { name, nodes }: ClusterOptions, databa
   const stores = new Map(
     shards.map((shard) => [shard, partitionStore(shardStore(shard), wholeTables, tablesOf)]),
   );
-  const onSyncedNode = async <T>(sql: string, work: (node: Store) => Promise<T>): Promise<T> => {
-    const read = tablesIn(sql, tablesOf);
-    const readShards = isSharded(read) ? shards : [];
-    const synced = await syncedMembers(members.joined(), read, readShards);
-    const node = synced[Math.floor(Math.random() * synced.length)]?.store ?? first;
-    const result = await work(node);
-    if (synced.length < nodes.length) await rejectOtherReplicas(node, name, readShards, synced);
-    return result;
-  };
+  const reads = openClusterReads({
+    ...{ name, size: nodes.length, shards, tablesOf, logger },
+    members: members.joined,
+  });
   return {
     ...wholeTables,
-    query: (sql, ...more) => onSyncedNode(sql, (node) => node.query(sql, ...more)),
-    stream: (sql, ...more) => onSyncedNode(sql, (node) => node.stream(sql, ...more)),
+    query: (sql, ...more) => reads.run(sql, (node) => node.query(sql, ...more)),
+    stream: (sql, ...more) => reads.run(sql, (node) => node.stream(sql, ...more)),
+    command: (sql) =>
+      readsRows(sql) ? reads.run(sql, (node) => node.command(sql)) : wholeTables.command(sql),
     quorum: wholeTables,
+    nodes: () => nodes.map((address) => nodeAt(address, members.joined(), tablesOf)),
+    shards: () => shards.map(shardStore),
     forPartition: (partition) => {
       const store = stores.get(shardOf.get(partition) ?? '');
       if (store === undefined) throw new Unavailable(`ClickHouse: partition ${partition} has no shard`);
       return store;
     },
-    close: () => members.close(),
+    close: async () => {
+      reads.close();
+      await members.close();
+    },
   };
 }
 
@@ -109,58 +119,31 @@ function partitionStore(shard: Store, wholeTables: Store, tablesOf: ReplicaSet['
   };
 }
 
-/**
- * Waits until the replicas have fetched all parts of the tables. Returns the nodes that answered in time.
- * @param shards shards that the query reads
- * @throws Unavailable with the name of the shard if no replica of a shard answers in time
- */
-async function syncedMembers(
-  members: readonly Member[],
-  tables: readonly string[],
-  shards: readonly string[],
-): Promise<Member[]> {
-  const results = await Promise.allSettled(members.map(({ store }) => syncTables(store, tables)));
-  const synced = members.filter((_, node) => results[node]?.status === 'fulfilled');
-  const missing = shards.find((shard) => !synced.some((node) => node.shard === shard));
-  if (missing === undefined && synced.length > 0) return synced;
-  const failure = results.find((result) => result.status === 'rejected');
-  const name = missing === undefined ? 'the cluster' : `shard ${missing}`;
-  throw new Unavailable(`ClickHouse: no replica of ${name} answers: ${messageOf(failure?.reason)}`, {
-    cause: failure?.reason,
-  });
+function nodeAt(
+  address: StoreOptions,
+  joined: readonly Member[],
+  tablesOf: ReplicaSet['tablesOf'],
+): NodeStore {
+  const member = joined.find((one) => one.address === address);
+  if (member === undefined) return { name: address.url, shard: undefined, store: undefined };
+  const { shard, replica } = member;
+  return {
+    ...{ name: `${address.url} (${replica} of shard ${shard})`, shard },
+    store: nodeStore(member.store, tablesOf),
+  };
 }
 
-/**
- * Rejects the result of a query if the node that ran the query can connect to a replica that possibly lacks rows. ClickHouse
- * chooses a replica of each shard itself, and ignores the delay of a replica if a Distributed table reads a view.
- * @param node node that has run the query
- * @param synced replicas that had all rows
- */
-async function rejectOtherReplicas(
-  node: Store,
-  cluster: string,
-  shards: readonly string[],
-  synced: readonly Member[],
-): Promise<void> {
-  if (shards.length === 0) return;
-  const reachable = await node.query<{ shard: string; replica: string }>(
-    `SELECT getMacro('shard') AS shard, getMacro('replica') AS replica FROM clusterAllReplicas('${cluster}', system.one)`,
-    {},
-    { skip_unavailable_shards: 1 },
-  );
-  const other = reachable.find(
-    ({ shard, replica }) =>
-      shards.includes(shard) &&
-      !synced.some((member) => member.shard === shard && member.replica === replica),
-  );
-  if (other !== undefined)
-    throw new Unavailable(`ClickHouse: ${other.replica} of shard ${other.shard} does not have all rows yet`);
-}
-
-const SHARDED_TABLES: ReadonlySet<string> = new Set([...SHARDED].map(localName));
-
-function isSharded(tables: readonly string[]): boolean {
-  return tables.some((table) => SHARDED_TABLES.has(table));
+/** Returns a store for the tables of one node. Before a read, the node fetches all parts that Keeper lists for the tables. */
+function nodeStore(store: Store, tablesOf: ReplicaSet['tablesOf']): Store {
+  return {
+    ...{ ...store, localName },
+    query: async (sql, ...more) => {
+      const localSql = withLocalNames(sql);
+      await syncTables(store, tablesIn(localSql, tablesOf));
+      return await store.query(localSql, ...more);
+    },
+    command: (sql) => store.command(withLocalNames(sql)),
+  };
 }
 
 /** Returns the replicated tables that each table or view reads. */

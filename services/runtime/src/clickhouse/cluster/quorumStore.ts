@@ -55,13 +55,23 @@ export function quorumStore(set: ReplicaSet): Store {
     },
     queryRaw: (sql, ...more) => onOneReplica((store) => store.queryRaw(renamed(sql), ...more)),
     stream: (sql, ...more) => onOneReplica((store) => store.stream(renamed(sql), ...more)),
-    command: (sql) => onOneReplica((store) => store.command(renamed(sql))),
+    command: (sql) =>
+      onOneReplica(async (store) => {
+        const localSql = renamed(sql);
+        if (readsRows(sql)) await syncTables(store, tablesIn(localSql, set.tablesOf));
+        await store.command(localSql);
+      }),
     insert: (insert) =>
       onOneReplica((store) => store.insert(isShard ? { ...insert, table: localName(insert.table) } : insert)),
     ping: async () => (await Promise.all(set.replicas.map((store) => store.ping()))).includes(true),
     // Does not close the stores of the replicas, because another quorum store can use them. `openClusterStore` closes them.
     close: async () => {},
   };
+}
+
+/** True for an `INSERT … SELECT`, which must find all rows. */
+export function readsRows(sql: string): boolean {
+  return /^\s*INSERT\b[\s\S]*\bSELECT\b/i.test(sql);
 }
 
 /** Waits until a replica has fetched all parts that Keeper lists for the tables. @throws Unavailable after 10 s. */

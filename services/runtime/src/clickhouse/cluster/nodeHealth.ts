@@ -1,0 +1,55 @@
+/** Warns of nodes of a ClickHouse cluster that do not answer, cannot write, or lack recent rows. */
+import type { Health } from '../../process/health.ts';
+import { runPeriodically } from '../../process/waiting.ts';
+import type { NodeStore, Store } from '../store.ts';
+
+const INTERVAL_MS = 5_000;
+/** Replication lag at which a node is reported. Questlog promises to show an accepted event within ten seconds. */
+const MAX_LAG_SECONDS = 10;
+
+/** Watches the nodes of a cluster. Returns a function that stops the watch. */
+export function watchNodes(store: Pick<Store, 'nodes'>, health: Pick<Health, 'warn'>): () => Promise<void> {
+  let warning: string | undefined;
+  health.warn('clickhouse_cluster', () => warning);
+  const refresh = async (): Promise<void> => {
+    warning = await nodeProblems(store.nodes?.() ?? []);
+  };
+  return runPeriodically(refresh, { everyMs: INTERVAL_MS }, () => {});
+}
+
+/** Returns one sentence for each shard without an answering replica, and for each other node with a problem. */
+export async function nodeProblems(nodes: readonly NodeStore[]): Promise<string | undefined> {
+  const problems = await Promise.all(nodes.map(problemOf));
+  const isLost = (shard: string | undefined): boolean =>
+    shard !== undefined &&
+    nodes.every((node, index) => node.shard !== shard || problems[index]?.isSilent === true);
+  const lostShards = [...new Set(nodes.map(({ shard }) => shard))].filter(isLost);
+  const sentences = [
+    ...lostShards.map((shard) => `no replica of shard ${shard} answers, so queries of events fail`),
+    ...problems.flatMap((problem, index) =>
+      problem === undefined ? [] : `${nodes[index]?.name} ${problem.text}`,
+    ),
+  ];
+  return sentences.length === 0 ? undefined : sentences.join('; ');
+}
+
+interface NodeProblem {
+  readonly text: string;
+  readonly isSilent: boolean;
+}
+
+const SILENT: NodeProblem = { text: 'does not answer', isSilent: true };
+
+async function problemOf({ store }: NodeStore): Promise<NodeProblem | undefined> {
+  const state = await store
+    ?.query<{ lag: string; readOnly: string }>(
+      `SELECT max(absolute_delay) AS lag, countIf(is_readonly) AS readOnly FROM system.replicas
+       WHERE database = currentDatabase()`,
+    )
+    .catch(() => undefined);
+  const [row] = state ?? [];
+  if (row === undefined) return SILENT;
+  if (Number(row.readOnly) > 0) return { text: 'is read-only, for example without Keeper', isSilent: false };
+  const lag = Number(row.lag);
+  return lag < MAX_LAG_SECONDS ? undefined : { text: `lacks the rows of the last ${lag} s`, isSilent: false };
+}
