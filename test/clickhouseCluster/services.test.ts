@@ -99,7 +99,9 @@ await describeClickHouseCluster('the services on a ClickHouse cluster', (start) 
     expect(shards.every((shard) => Number(shard?.rows) > 0)).toBe(true);
   });
 
-  test('an erasure names an unavailable replica, and removes the rows from every replica', async ({ skip }) => {
+  test('an erasure names an unavailable replica, and removes the rows from every replica', async ({
+    skip,
+  }) => {
     const { faults } = cluster;
     if (faults === undefined) return skip('this cluster cannot be broken');
     const stopped = new URL(cluster.nodes[1] ?? '').origin;
@@ -125,7 +127,8 @@ await describeClickHouseCluster('the services on a ClickHouse cluster', (start) 
     expect(done.receipt.found).toMatchObject({ events: EVENTS_PER_SESSION, reports: 1, sessions: 1 });
     const counts = ERASED.map((table) => {
       const column = table === 'sessions' ? 'id' : 'session_id';
-      const of = table === 'report_link_versions' ? `report_id = '${reportId}'` : `${column} = '${sessionId}'`;
+      const of =
+        table === 'report_link_versions' ? `report_id = '${reportId}'` : `${column} = '${sessionId}'`;
       return `(SELECT count() FROM ${table} WHERE ${of})`;
     });
     const left = await onEachNode<{ rows: string }>(

@@ -1,5 +1,5 @@
 /** Starts the projector, which writes the records of the log to ClickHouse. Writes each partition in blocks (`runBlocks`). */
-import { cachedTableUuids, coalescedTableUuids } from '@questlog/runtime/clickhouse/tableUuids';
+import { cachedTableUuids, coalescedTableUuids } from '@questlog/runtime/clickhouse/store';
 import { runBlocks } from '@questlog/runtime/consumer/blocks';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';

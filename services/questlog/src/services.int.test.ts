@@ -15,7 +15,7 @@ import './wiring.ts';
 vi.mock('@questlog/runtime/directory/openDirectory', () => ({ openDirectory: () => new Promise(() => {}) }));
 vi.mock('./engines/engines.ts', async (original) => ({
   ...(await original<object>()),
-  openEngines: async () => ({ engines: Promise.resolve({ log: { append: () => {} } }) }),
+  openEngines: async () => ({ engines: Promise.resolve({ log: { append: () => {} }, store: {} }) }),
 }));
 
 test.each(['projector', 'linker'] as const)(

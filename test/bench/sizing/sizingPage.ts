@@ -116,7 +116,7 @@ function notesOf({ eventsPerSecond, shape }: SizingResult): string {
     `- **Extrapolated**: only rates up to ${measured} events per second were measured, with all processes on one machine. The
   figures for higher rates are the measured cost of an event, multiplied by the rate.`,
     `- **Kafka**: the figures are for ${REPLICAS} replicas, and are calculated from a measurement of one broker. Each broker has ${CORES_PER_BROKER} cores.`,
-    `- **ClickHouse** must be one server. If the table shows more cores or a larger disk than one server of yours has, set a
+    `- **ClickHouse**: the figures are for one server. If the table shows more cores or a larger disk than one server of yours has, set a
   [retention](retention.md), or use several deployments of Questlog with different tenants.`,
     `- **Large tenants**: assign a tenant to [more partitions](hot-tenants.md) before the tenant needs more than one core of a projector.`,
   ].join('\n');

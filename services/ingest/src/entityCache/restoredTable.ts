@@ -2,8 +2,7 @@
  * Detects ClickHouse tables that were restored from a backup and still lack rows. Each commit of the projector contains the
  * UUID of the table. A restored table has another UUID (docs/decisions/0040).
  */
-import type { Store } from '@questlog/runtime/clickhouse/store';
-import { coalescedTableUuids } from '@questlog/runtime/clickhouse/tableUuids';
+import { coalescedTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
 import { type ProjectionLog, watchProjection } from '@questlog/runtime/log/projection/projection';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';

@@ -1,5 +1,5 @@
 /** Reads pages of stored events, sorted by `occurredAt`. Events with equal times are sorted by their position in the log. */
-import { QueryRejected } from '@questlog/runtime/clickhouse/store';
+import { QueryRejected } from '@questlog/runtime/clickhouse/clickhouseErrors';
 import type { CursorCipher } from '@questlog/runtime/cursors/core/cursorCipher';
 import { type PageQuery, readLimit } from '@questlog/runtime/http/core/pageLimit';
 import { Rejected } from '@questlog/runtime/http/rejected';

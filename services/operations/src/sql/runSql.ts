@@ -1,6 +1,7 @@
 /** Serves POST /admin/sql: runs an operator's query with the permissions of the read-only ClickHouse account. */
 
-import { type AddressedStore, QueryRejected, type RawResult } from '@questlog/runtime/clickhouse/store';
+import { QueryRejected } from '@questlog/runtime/clickhouse/clickhouseErrors';
+import type { AddressedStore, RawResult } from '@questlog/runtime/clickhouse/store';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { SQL_LIMITS, type SqlInput } from '@questlog/schemas/http/admin';

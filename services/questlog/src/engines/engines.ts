@@ -2,13 +2,13 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
+import { QueryRejected } from '@questlog/runtime/clickhouse/clickhouseErrors';
 import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
 import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import {
   type AddressedStore,
   openStore,
-  QueryRejected,
   type Store,
   type StoreOptions,
 } from '@questlog/runtime/clickhouse/store';

@@ -13,8 +13,7 @@ export const clickhouseSettings = {
   }),
   clickhouseCluster: setting.optional({
     env: 'CLICKHOUSE_CLUSTER',
-    description:
-      'Name of a ClickHouse cluster in `remote_servers` (experimental).',
+    description: 'Name of a ClickHouse cluster in `remote_servers` (experimental).',
   }),
   clickhouseUsername: setting.optional({
     env: 'CLICKHOUSE_USERNAME',

@@ -57,7 +57,13 @@ export function scopesOf({ tenantId, projectId, sessions, requestedAt }: Erasure
     // therefore also uses the arrival time of the linked event.
     const since = `changed_at >= ${before} OR event_id IN (SELECT id FROM events WHERE ${owner} AND received_at >= ${before} AND ${isLinkedCondition(owner)})`;
     const ofReports = `report_id IN (SELECT id FROM report_versions WHERE ${rows.report_versions})`;
-    return [{ ...rows, linksByTime: `${owner} AND changed_at < ${before}`, laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})` }];
+    return [
+      {
+        ...rows,
+        linksByTime: `${owner} AND changed_at < ${before}`,
+        laterLinks: `${owner} AND version >= 2 AND ${ofReports} AND (${since})`,
+      },
+    ];
   }
   return sessions.flatMap(({ projectId: project, ids }) =>
     chunksOf(ids).map((chunk) => {
