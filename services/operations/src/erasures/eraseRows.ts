@@ -3,7 +3,7 @@
  * after each mutation, because a finished mutation can leave rows.
  */
 import { onEachNode, onEachShard } from '@questlog/runtime/clickhouse/cluster/eachNode';
-import { isMutating } from '@questlog/runtime/clickhouse/mutations';
+import { isMutating } from '@questlog/runtime/clickhouse/cluster/mutations';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause } from '@questlog/runtime/process/waiting';

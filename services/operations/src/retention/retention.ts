@@ -1,6 +1,6 @@
 /** Removes expired data. Records each expiration before the removal, so that `verify` does not report the data as missing. */
 import { onEachNode } from '@questlog/runtime/clickhouse/cluster/eachNode';
-import { isMutating } from '@questlog/runtime/clickhouse/mutations';
+import { isMutating } from '@questlog/runtime/clickhouse/cluster/mutations';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
 import type { Clock } from '@questlog/runtime/process/clock';

@@ -1,6 +1,6 @@
 /** Checks whether ClickHouse is still applying a mutation (`ALTER` or `DELETE`) to a table. */
-import { Unavailable } from '../process/errors.ts';
-import type { Store } from './store.ts';
+import { Unavailable } from '../../process/errors.ts';
+import type { Store } from '../store.ts';
 
 const ABORTED_PREFIX = 'Code: 236.';
 /** ClickHouse usually restarts an aborted mutation within this time. A mutation that stays aborted longer counts as failed. */
