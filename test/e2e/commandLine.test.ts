@@ -44,7 +44,7 @@ async function runSuccessfully(args: readonly string[], input = ''): Promise<str
   return stdout;
 }
 
-test('creates, lists, changes, and revokes a tenant, a project, and a token', async () => {
+test('creates, lists, changes, and revokes a tenant, a project, a token, and a reader', async () => {
   const tenant = JSON.parse(
     await runSuccessfully(['tenants', 'create', '--name', 'Blue Fox', '--quota', '9', '--json']),
   );
@@ -72,6 +72,12 @@ test('creates, lists, changes, and revokes a tenant, a project, and a token', as
       ...{ limits: null, suspended: false },
     },
   );
+  const scope = ['--tenant', tenant.id, '--project', project.id, '--expires', '2199-01-01'];
+  const reader = JSON.parse(await runSuccessfully(['readers', 'create', ...scope, '--name', 'BI', '--json']));
+  expect(reader).toMatchObject({ tenantId: tenant.id, projectId: project.id, database: 'questlog' });
+  expect(await runSuccessfully(['readers', 'rotate', reader.id])).toContain(reader.username);
+  await runSuccessfully(['readers', 'drop', reader.id]);
+  expect(await runSuccessfully(['readers', 'list'])).not.toContain(reader.id);
   await runSuccessfully(['tokens', 'revoke', token.id]);
   expect(await runSuccessfully(['tokens', 'list'])).not.toContain(token.id);
 });

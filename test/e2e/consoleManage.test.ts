@@ -90,6 +90,37 @@ describeInChromium('an operator', () => {
     );
   });
 
+  test('creates a ClickHouse account for a project, replaces its password, and drops it', async () => {
+    const gameName = `Game ${anUnknownId()}`;
+    const game = await shared.aProject({ name: gameName });
+    const page = await chromium.signedIn(shared.product, 'manage');
+    await chooseProject(page, game.projectId);
+    const dialog = page.getByRole('dialog');
+    const answer = async (): Promise<number> => {
+      const { origin, username, password } = new URL((await dialog.locator('pre').textContent()) ?? '');
+      const headers = { 'X-ClickHouse-User': username, 'X-ClickHouse-Key': password };
+      return (await fetch(`${origin}/?query=SELECT+1`, { headers })).status;
+    };
+
+    await page.getByRole('button', { name: 'New reader' }).click();
+    await dialog.getByLabel('Rows').selectOption(`${gameName}, ${gameName}`);
+    await dialog.getByLabel('Name').fill('Grafana');
+    await dialog.getByRole('button', { name: 'Create reader' }).click();
+    await dialog.getByText('shown only once').waitFor();
+    expect(await answer()).toBe(200);
+    await page.keyboard.press('Escape');
+
+    await page.getByRole('button', { name: /^New password: reader-/ }).click();
+    await dialog.getByRole('button', { name: 'Replace' }).click();
+    await dialog.getByText('shown only once').waitFor();
+    expect(await answer()).toBe(200);
+    await page.keyboard.press('Escape');
+
+    await page.getByRole('button', { name: /^Drop: reader-/ }).click();
+    await dialog.getByRole('button', { name: 'Drop' }).click();
+    await page.getByText('No reader yet.').waitFor();
+  });
+
   test('adds a switch in front of the others, and removes exactly the chosen switch', async () => {
     const game = await shared.aProject();
     const path = `/admin/projects/${game.projectId}/switches`;

@@ -17,7 +17,7 @@ beforeAll(async () => {
   addAccount('reader-1', OWN, null);
   addAccount('reader-2', OWN, GAME);
   addAccount('reader-3', OTHER, null);
-  it = await aClickHouse({ hasTables: true, studios });
+  it = await aClickHouse({ hasTables: true, studios, maxConcurrentQueries: 1, maxConcurrentReaders: 2 });
   await addRows(OWN, GAME, '1', 1);
   await addRows(OWN, SECOND_GAME, '1', 2);
   await addRows(OTHER, OTHER, SECRET, 99);
@@ -169,11 +169,19 @@ test('lists the studio’s tables and columns for clients', async () => {
   expect(await attack("SELECT count(*) > 100 FROM system.columns WHERE database = 'questlog'")).toBe('1');
 });
 
-test('a studio cannot cancel the query of another studio', async () => {
-  const id = 'long';
-  const query = attack('SELECT sleep(1)', { ...STUDIO, username: 'reader-3' }, { query_id: id });
-  expect(await attack(`KILL QUERY WHERE query_id = '${id}'`)).toBe('');
-  expect(await query).toBe('0');
+test('a studio runs one query at a time, and cannot cancel or delay the query of another studio', async () => {
+  const other = { ...STUDIO, username: 'reader-3' };
+  const ended: string[] = [];
+  const note = (name: string) => () => void ended.push(name);
+  const long = attack('SELECT sleep(2)', other, { query_id: 'long' });
+  const running = "SELECT count() FROM system.processes WHERE query LIKE 'SELECT sleep(2%'";
+  await expect.poll(() => it.number(running)).toBe(1);
+  const next = attack('SELECT 1', other);
+  const killed = attack("KILL QUERY WHERE query_id = 'long'");
+  const own = attack('SELECT 1');
+  await Promise.all([long.then(note('long')), next.then(note('next')), own.then(note('own'))]);
+  expect(ended).toEqual(['own', 'long', 'next']);
+  expect([await long, await killed]).toEqual(['0', '']);
 });
 
 test('an expired, dropped, or wrong account is rejected', async () => {
