@@ -182,8 +182,11 @@ interface CheckedBody extends ReadBody {
 function readBody({ batch, clock }: IngestDeps, { body, principal, isStrict }: IngestRequest): ReadBody {
   const { columns } = batch;
   const { revision } = principal;
-  if (columns.read(body, revision) && !isSkewed(columns.earliest, columns.latest, clock.now()))
-    return { problems: [], ignored: [], times: [], elements: columns.count };
+  if (columns.read(body, revision) && !isSkewed(columns.earliest, columns.latest, clock.now())) {
+    const ignored = columns.unknownFields();
+    if (!isStrict || ignored.length === 0)
+      return { problems: [], ignored, times: [], elements: columns.count };
+  }
   const { elements, unknown } = scanRequest(body, revision);
   const { drafts, problems } = readElements(body, elements, revision);
   columns.fill(drafts, elements);

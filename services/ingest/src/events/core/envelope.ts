@@ -33,9 +33,8 @@ const NO_PAYLOAD = Buffer.from('{}');
 export function readElements(body: Buffer, scanned: readonly ScannedElement[], revision: Revision): Elements {
   const drafts: Draft[] = [];
   const problems: ElementProblem[] = [];
-  const uuids = new Uuids();
   scanned.forEach((element, index) => {
-    const found = isValid(element, revision, uuids) ? [] : problemsOf(element, revision, index);
+    const found = problemsOf(element, revision, index);
     const occurredAt =
       typeof element.occurredAt === 'string' ? parseOccurredAt(element.occurredAt) : undefined;
     if (occurredAt?.ok === false) found.push({ ...timestampProblem('occurredAt', occurredAt.reason), index });
@@ -45,8 +44,8 @@ export function readElements(body: Buffer, scanned: readonly ScannedElement[], r
     }
     drafts.push({
       index,
-      sessionId: uuids.of(element.sessionId),
-      buildId: uuids.of(element.buildId),
+      sessionId: uuidOf(element.sessionId),
+      buildId: uuidOf(element.buildId),
       eventType: element.eventType,
       occurredAt: occurredAt?.ok === true ? occurredAt.micros : null,
       payload:
@@ -67,41 +66,9 @@ export function timesOf(drafts: readonly Draft[], scanned: readonly ScannedEleme
   });
 }
 
-/** True if all fields of an element are valid, except for the time. This check is several times faster than a schema check. */
-export function isValid(element: ScannedElement, revision: Revision, uuids: Uuids): boolean {
-  const { sessionId, buildId, eventType, occurredAt, payloadKind, sequence } = element;
-  return (
-    element.kind === 'object' &&
-    element.end - element.start <= LIMITS.maxEventBytes &&
-    element.repeated.length === 0 &&
-    element.loneSurrogate.length === 0 &&
-    element.tooDeep === undefined &&
-    (uuids.of(sessionId) !== null || (revision === 'B' && isOmitted(sessionId))) &&
-    (isOmitted(buildId) || uuids.of(buildId) !== null) &&
-    typeof eventType === 'string' &&
-    (typeof occurredAt === 'string' || isOmitted(occurredAt)) &&
-    (payloadKind === 'object' || payloadKind === 'null' || payloadKind === undefined) &&
-    (isOmitted(sequence) || (Number.isSafeInteger(sequence) && Number(sequence) >= 1))
-  );
-}
-
-/** True if an optional field is absent or `null`. */
-function isOmitted(field: StringField | NumberField): boolean {
-  return field === undefined || (typeof field === 'object' && field.kind === 'null');
-}
-
-export class Uuids {
-  readonly #canonical = new Map<string, string | null>();
-
-  /** Returns the UUID in lower case. Null if the field is not a UUID. */
-  of(field: StringField): string | null {
-    if (typeof field !== 'string') return null;
-    const known = this.#canonical.get(field);
-    if (known !== undefined) return known;
-    const canonical = canonicalUuid(field) ?? null;
-    this.#canonical.set(field, canonical);
-    return canonical;
-  }
+/** Returns the UUID in lower case. Null if the field is not a UUID. */
+function uuidOf(field: StringField): string | null {
+  return typeof field === 'string' ? (canonicalUuid(field) ?? null) : null;
 }
 
 export function problemsOf(element: ScannedElement, revision: Revision, index: number): ElementProblem[] {

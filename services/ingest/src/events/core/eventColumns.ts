@@ -1,6 +1,7 @@
 /** Reads the events of a request into arrays, without an object for each event. Pure. */
 
 import { FAILED, JsonBytes } from '@questlog/runtime/http/core/scanValue';
+import type { UnknownField } from '@questlog/runtime/http/core/unknownFields';
 import { ByteWriter } from '@questlog/schemas/byteWriter';
 import { BATCH_CAP, LIMITS, MAX_DEPTH } from '@questlog/schemas/http/event';
 import { TimeReader } from '@questlog/schemas/isoTime';
@@ -18,6 +19,7 @@ import {
   type ScannedElement,
   SEQUENCE,
   SESSION_ID,
+  UnknownNames,
 } from './scanElement.ts';
 
 /** Value that is stored in place of a position if an event does not have the field. */
@@ -60,6 +62,8 @@ export class EventColumns {
   earliest = Number.POSITIVE_INFINITY;
   latest = Number.NEGATIVE_INFINITY;
   readonly #reader = new TimeReader();
+  /** Undefined if `read` has found no unknown field. */
+  #unknown: UnknownNames | undefined;
 
   /**
    * Reads a valid UTF-8 body. Returns false for an invalid body, and for a body with fields or texts that games rarely send. A
@@ -71,6 +75,11 @@ export class EventColumns {
     let i = json.skipSpace(0);
     i = json.at(i) === OPEN_ARRAY ? this.#array(json, i, revision) : this.#element(json, i, revision);
     return i !== FAILED && json.skipSpace(i) === json.end;
+  }
+
+  /** Returns the fields that the contract does not define, after `read`. */
+  unknownFields(): readonly UnknownField[] {
+    return this.#unknown?.fields() ?? [];
   }
 
   /** Fills the arrays with the valid events of a request. @param scanned all elements of the request */
@@ -155,6 +164,7 @@ export class EventColumns {
   #reset(text: Buffer): void {
     this.count = 0;
     this.text = text;
+    this.#unknown = undefined;
     this.bytes = 0;
     this.earliest = Number.POSITIVE_INFINITY;
     this.latest = Number.NEGATIVE_INFINITY;
@@ -180,12 +190,15 @@ export class EventColumns {
     for (;;) {
       i = json.skipSpace(i + 1);
       const field = fieldAt(json, i);
-      const bit = 1 << field;
-      if (field === NO_FIELD || (seen & bit) !== 0) return FAILED;
-      seen |= bit;
-      i = json.skipColon(i + (NAME_LENGTHS[field] ?? 0));
-      if (i === FAILED) return FAILED;
-      i = this.#value(json, i, event, field);
+      if (field === NO_FIELD) i = this.#unknownField(json, i);
+      else {
+        const bit = 1 << field;
+        if ((seen & bit) !== 0) return FAILED;
+        seen |= bit;
+        i = json.skipColon(i + (NAME_LENGTHS[field] ?? 0));
+        if (i === FAILED) return FAILED;
+        i = this.#value(json, i, event, field);
+      }
       if (i === FAILED) return FAILED;
       i = json.skipSpace(i);
       if (json.at(i) === CLOSE_OBJECT) break;
@@ -208,6 +221,18 @@ export class EventColumns {
     this.payloadEnd[event] = ABSENT;
     this.seconds[event] = Number.NaN;
     this.sequence[event] = 0;
+  }
+
+  /** Fails if the name contains an escape sequence, because the decoded name can be the name of a known field. */
+  #unknownField(json: JsonBytes, i: number): number {
+    const nameEnd = json.skipName(i);
+    if (nameEnd === FAILED || json.body.subarray(i, nameEnd).includes(BACKSLASH)) return FAILED;
+    this.#unknown ??= new UnknownNames();
+    this.#unknown.element = this.count;
+    this.#unknown.note(json, i, nameEnd);
+    const valueAt = json.skipColon(nameEnd);
+    const end = valueAt === FAILED ? FAILED : json.skipValue(valueAt);
+    return json.depth > MAX_DEPTH ? FAILED : end;
   }
 
   #value(json: JsonBytes, i: number, event: number, field: number): number {

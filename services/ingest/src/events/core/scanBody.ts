@@ -7,7 +7,7 @@ import { Rejected } from '@questlog/runtime/http/rejected';
 import { BATCH_CAP } from '@questlog/schemas/http/event';
 import { type ElementProblem, statusOf } from '@questlog/schemas/http/problem';
 import type { Revision } from '@questlog/schemas/topics/eventsAccepted';
-import { EnvelopeStrings, type ScannedElement, scanElement } from './scanElement.ts';
+import { type ScannedElement, scanElement, UnknownNames } from './scanElement.ts';
 
 export type ScanResult =
   | {
@@ -45,16 +45,17 @@ export interface ScannedArray {
 
 export function scanArray(json: JsonBytes, i: number, maxElements: number): ScannedArray {
   const elements: ScannedElement[] = [];
-  const strings = new EnvelopeStrings(json, true);
+  const unknown = new UnknownNames();
   const resultAt = (end: number): ScannedArray => {
-    return { elements, count, unknown: strings.unknown.in(elements), end };
+    return { elements, count, unknown: unknown.fields(), end };
   };
   let count = 0;
   i = json.skipSpace(i + 1);
   if (json.at(i) === CLOSE_ARRAY) return resultAt(i + 1);
   for (;;) {
     if (count < maxElements) {
-      const element = scanElement(json, strings, i);
+      unknown.element = count;
+      const element = scanElement(json, unknown, i);
       elements.push(element);
       i = element.end;
     } else {
@@ -75,10 +76,10 @@ export function scanArray(json: JsonBytes, i: number, maxElements: number): Scan
 }
 
 function scanSingle(json: JsonBytes, i: number): ScannedArray {
-  const strings = new EnvelopeStrings(json, false);
-  const element = scanElement(json, strings, i);
+  const unknown = new UnknownNames();
+  const element = scanElement(json, unknown, i);
   const elements = [element];
-  return { elements, count: 1, unknown: strings.unknown.in(elements), end: element.end };
+  return { elements, count: 1, unknown: unknown.fields(), end: element.end };
 }
 
 const COMMA = 0x2c;

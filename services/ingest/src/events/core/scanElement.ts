@@ -51,14 +51,14 @@ export class MutableElement {
 export type ScannedElement = Readonly<Omit<MutableElement, 'seen'>>;
 
 /** Scans an element. If the JSON is invalid, the returned element has the `end` value `FAILED`. */
-export function scanElement(json: JsonBytes, strings: EnvelopeStrings, i: number): MutableElement {
+export function scanElement(json: JsonBytes, unknown: UnknownNames, i: number): MutableElement {
   const kind = kindOf(json.at(i));
   const element = new MutableElement(i, kind);
-  element.end = kind === 'object' ? scanMembers(json, strings, i + 1, element) : json.skipValue(i);
+  element.end = kind === 'object' ? scanMembers(json, unknown, i + 1, element) : json.skipValue(i);
   return element;
 }
 
-function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, element: MutableElement): number {
+function scanMembers(json: JsonBytes, unknown: UnknownNames, i: number, element: MutableElement): number {
   i = json.skipSpace(i);
   if (json.at(i) === CLOSE_OBJECT) return i + 1;
   for (;;) {
@@ -68,7 +68,7 @@ function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, eleme
       i = json.skipName(i);
       if (i === FAILED) return FAILED;
       field = escapedFieldIn(json.body, nameAt, i);
-      if (field === NO_FIELD) strings.unknown.note(json, nameAt, i);
+      if (field === NO_FIELD) unknown.note(json, nameAt, i);
     } else {
       i += NAME_LENGTHS[field] ?? 0;
     }
@@ -78,7 +78,7 @@ function scanMembers(json: JsonBytes, strings: EnvelopeStrings, i: number, eleme
     if (field === NO_FIELD) i = json.skipValue(i);
     else if (field === PAYLOAD) i = scanPayload(json, i, element);
     else if (field === SEQUENCE) i = scanSequence(json, i, element);
-    else i = scanString(json, strings, i, element, field);
+    else i = scanString(json, i, element, field);
     if (i === FAILED) return FAILED;
     if (json.depth > MAX_DEPTH) element.tooDeep ??= pointerAt(json, nameAt);
     i = json.skipSpace(i);
@@ -143,25 +143,19 @@ function scanSequence(json: JsonBytes, i: number, element: MutableElement): numb
   return end;
 }
 
-function scanString(
-  json: JsonBytes,
-  strings: EnvelopeStrings,
-  i: number,
-  element: MutableElement,
-  field: number,
-): number {
+function scanString(json: JsonBytes, i: number, element: MutableElement, field: number): number {
   noteOccurrence(element, field);
   const kind = kindOf(json.at(i));
   if (kind !== 'string') {
     setString(element, field, NOT_A_STRING[kind]);
     return json.skipValue(i);
   }
-  const text = strings.read(i, field);
+  const end = json.skipCharacters(i + 1);
+  if (end === FAILED) return FAILED;
+  const text = decodeString(json.body, i + 1, end - 1);
   setString(element, field, text);
-  if (!strings.wasPlainAscii && !text.isWellFormed()) {
-    element.loneSurrogate = withField(element.loneSurrogate, field);
-  }
-  return strings.end;
+  if (!text.isWellFormed()) element.loneSurrogate = withField(element.loneSurrogate, field);
+  return end;
 }
 
 const NEITHER = {
@@ -197,107 +191,32 @@ function pointerAt(json: JsonBytes, nameAt: number): string {
   return pointerTo(name);
 }
 
-/** Decodes and caches the strings of a body. Comparing bytes with a cached string takes less than half the time of decoding. */
-export class EnvelopeStrings {
-  /** Position after the closing quote of the string that was read last. `FAILED` if the JSON is invalid. */
-  end = 0;
-  /** True if the string that was read last contained only ASCII characters and no escape sequences. */
-  wasPlainAscii = true;
-  readonly unknown = new UnknownNames();
-  private readonly json: JsonBytes;
-  /** Binary view of the body for the comparison of strings. Undefined if the body is a single event and not an array. */
-  private readonly words: DataView | undefined;
-  private readonly known: KnownString[];
-
-  constructor(json: JsonBytes, isBatch: boolean) {
-    this.json = json;
-    this.words = isBatch ? new DataView(json.body.buffer, json.body.byteOffset, json.end) : undefined;
-    this.known = isBatch ? new Array<KnownString>(SLOTS_PER_FIELD * FIELDS_THAT_REPEAT).fill(NO_STRING) : [];
-  }
-
-  read(i: number, field: number): string {
-    const { json } = this;
-    const { body } = json;
-    this.wasPlainAscii = true;
-    const start = i + 1;
-    const { words } = this;
-    const slot = words !== undefined && field < FIELDS_THAT_REPEAT ? slotOf(json, start, field) : NO_SLOT;
-    if (words !== undefined && slot !== NO_SLOT) {
-      const known = this.known[slot];
-      if (known !== undefined && known !== NO_STRING && this.matchesAt(known, words, start))
-        return known.text;
-    }
-
-    const plainEnd = json.skipPlainAscii(start);
-    if (json.at(plainEnd) !== QUOTE) {
-      this.end = json.skipCharacters(plainEnd);
-      this.wasPlainAscii = false;
-      return this.end === FAILED ? '' : decodeString(body, start, this.end - 1);
-    }
-    this.end = plainEnd + 1;
-    const text = body.toString('latin1', start, plainEnd);
-    if (slot !== NO_SLOT) this.known[slot] = { start, quoteAt: plainEnd, text };
-    return text;
-  }
-
-  private matchesAt(known: KnownString, words: DataView, i: number): boolean {
-    const { body, end } = this.json;
-    const { start, quoteAt } = known;
-    if (i + quoteAt - start >= end) return false;
-    let k = start;
-    while (k + 3 <= quoteAt && words.getInt32(k) === words.getInt32(i)) {
-      k += 4;
-      i += 4;
-    }
-    while (k <= quoteAt && body[k] === body[i]) {
-      k++;
-      i++;
-    }
-    if (k <= quoteAt) return false;
-    this.end = i;
-    return true;
-  }
-}
-
+/** Names of fields that the contract does not define. */
 export class UnknownNames {
-  private readonly names: Buffer[] = [];
-  private readonly offsets: number[] = [];
+  /** Index of the element that is scanned. */
+  element = 0;
+  readonly #names: Buffer[] = [];
+  readonly #elements: number[] = [];
 
   note(json: JsonBytes, i: number, end: number): void {
-    const { names } = this;
+    const names = this.#names;
     if (names.length === MAX_UNKNOWN) return;
     for (const name of names) if (name.length === end - i && matchesAt(json, i, name)) return;
     names.push(json.body.subarray(i, end));
-    this.offsets.push(i);
+    this.#elements.push(this.element);
   }
 
-  /** Returns, for each unknown field name, the index of the first element with this name. */
-  in(elements: readonly ScannedElement[]): readonly UnknownField[] {
-    return this.names.map((name, n) => {
-      const offset = this.offsets[n] ?? 0;
-      const index = elements.findIndex(({ end }) => offset < end);
-      return { index, pointer: pointerTo(decodeString(name, 1, name.length - 1).slice(0, MAX_NAME)) };
+  /** Returns each unknown field name, with the index of the first element that contains the name. */
+  fields(): readonly UnknownField[] {
+    return this.#names.map((name, n) => {
+      const pointer = pointerTo(decodeString(name, 1, name.length - 1).slice(0, MAX_NAME));
+      return { index: this.#elements[n] ?? 0, pointer };
     });
   }
 }
 
 const MAX_UNKNOWN = 10;
 const MAX_NAME = 100;
-
-interface KnownString {
-  readonly start: number;
-  readonly quoteAt: number;
-  readonly text: string;
-}
-
-function slotOf(json: JsonBytes, start: number, field: number): number {
-  return field * SLOTS_PER_FIELD + ((json.at(start) * 3 + json.at(start + 1)) & (SLOTS_PER_FIELD - 1));
-}
-
-const SLOTS_PER_FIELD = 16;
-const FIELDS_THAT_REPEAT = 3;
-const NO_SLOT = -1;
-const NO_STRING: KnownString = { start: 0, quoteAt: 0, text: '' };
 
 /** Names of an event's fields. The number of a field is the index of its name in this list. */
 const ENVELOPE = ['sessionId', 'buildId', 'eventType', 'occurredAt', 'payload', 'sequence'] as const;
@@ -317,7 +236,6 @@ const PAYLOAD_NAME = Buffer.from('"payload"');
 const SEQUENCE_NAME = Buffer.from('"sequence"');
 export const NAME_LENGTHS = ENVELOPE.map((name) => name.length + 2);
 
-const QUOTE = 0x22;
 const COMMA = 0x2c;
 const BACKSLASH = 0x5c;
 const LOWER_B = 0x62;
