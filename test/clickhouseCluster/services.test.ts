@@ -79,11 +79,12 @@ await describeClickHouseCluster('the services on a ClickHouse cluster', (start) 
     );
   }
 
-  test('counts each accepted event once on every replica, and links a report', async () => {
+  test('counts each accepted event and each rejection once on every replica, and links a report', async () => {
     const total = SESSIONS * EVENTS_PER_SESSION;
     for (const sessionId of sessions)
       expect((await project.post(events(EVENTS_PER_SESSION, { sessionId }))).status).toBe(201);
     const [sessionId = ''] = sessions;
+    expect((await project.post([{ eventType: 7 }])).status).toBe(400);
     const report = await project.report({ sessionId, report: { title: 'Stuck', severity: 'high' } });
     expect(report.status, report.text()).toBe(201);
     reportId = report.json().id;
@@ -91,8 +92,13 @@ await describeClickHouseCluster('the services on a ClickHouse cluster', (start) 
     await eventually(links, ({ length }) => length === EVENTS_PER_SESSION, 60_000);
     const counts = `SELECT (SELECT sum(used) FROM quota_usage WHERE tenant_id = '${project.tenantId}') AS used,
       (SELECT count() FROM events WHERE tenant_id = '${project.tenantId}') AS events,
+      (SELECT sum(accepted_events) FROM ledger WHERE tenant_id = '${project.tenantId}') AS accepted,
+      (SELECT sum(count) FROM reject_counts WHERE tenant_id = '${project.tenantId}' AND kind = 'rejected') AS rejected,
       (SELECT count() FROM report_links WHERE report_id = '${reportId}' AND state = 'linked') AS links`;
-    const row = { used: String(total), events: String(total), links: String(EVENTS_PER_SESSION) };
+    const row = {
+      ...{ used: String(total), events: String(total), accepted: String(total), rejected: '1' },
+      links: String(EVENTS_PER_SESSION),
+    };
     await expect.poll(() => onEachNode(counts)).toEqual(cluster.nodes.map(() => row));
     const shards = await onEachNode<{ rows: string }>('SELECT count() AS rows FROM events_local');
     expect(new Set(shards.map((shard) => shard?.rows)).size).toBe(2);

@@ -125,6 +125,13 @@ function shuffled<T>(items: readonly T[]): T[] {
     .map(({ item }) => item);
 }
 
+/** By default, ClickHouse tries three times for 10 s to connect to a node that is suspended. */
+const CONNECT_BRIEFLY = {
+  skip_unavailable_shards: 1,
+  handshake_timeout_ms: 1_000,
+  connections_with_failover_max_tries: 1,
+};
+
 /**
  * Rejects the result of a query if the node that ran the query can connect to a replica that possibly lacks rows. ClickHouse
  * chooses a replica of each shard itself, and ignores the delay of a replica if a Distributed table reads a view.
@@ -139,7 +146,7 @@ async function rejectOtherReplicas(
   const reachable = await node.query<{ shard: string; replica: string }>(
     `SELECT getMacro('shard') AS shard, getMacro('replica') AS replica FROM clusterAllReplicas('${name}', system.one)`,
     {},
-    { skip_unavailable_shards: 1 },
+    CONNECT_BRIEFLY,
   );
   const other = reachable.find(
     ({ shard, replica }) =>

@@ -44,7 +44,7 @@ test('replicates a sharded table within its shard, with its deduplication window
       "(`id` UInt32 COMMENT 'It’s' CODEC(ZSTD(1)), INDEX by_id id TYPE minmax GRANULARITY 1) " +
       "ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{uuid}/{shard}', '{replica}') ORDER BY id " +
       'SETTINGS fsync_after_insert = 1, replicated_deduplication_window = 10000, ' +
-      'replicated_deduplication_window_seconds = 604800, min_compressed_bytes_to_fsync_after_fetch = 1 ' +
+      'replicated_deduplication_window_seconds = 604800, min_compressed_bytes_to_fsync_after_fetch = 1, max_cleanup_delay_period = 30 ' +
       "COMMENT 'the game\\'s events'",
   );
   expect(names.map((table) => createOnNode(table, NAMES))).toEqual([

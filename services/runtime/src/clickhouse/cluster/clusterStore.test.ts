@@ -40,6 +40,7 @@ function answerOf(url: string, sql: string): unknown[] {
 /** Opens the store of a cluster whose nodes answer unless `down` has their address. */
 async function aClusterStore(down = new Set<string>()) {
   const inserts: string[] = [];
+  const commands: string[] = [];
   const open = ({ url, querySettings = {} }: StoreOptions): Store => {
     const answer = async <T>(value: T): Promise<T> => {
       if (down.has(url)) throw new Unavailable('connection refused');
@@ -50,7 +51,10 @@ async function aClusterStore(down = new Set<string>()) {
       query: <Row>(sql: string) => answer(answerOf(url, sql) as Row[]),
       queryRaw: () => Promise.reject(new Error('not used')),
       stream: () => Promise.reject(new Error('not used')),
-      command: () => answer(undefined),
+      command: (sql) => {
+        commands.push(`${url} ${sql}`);
+        return answer(undefined);
+      },
       insert: async ({ table }) =>
         void inserts.push(await answer(`${table} with quorum ${querySettings['insert_quorum']}`)),
       ping: async () => !down.has(url),
@@ -60,7 +64,7 @@ async function aClusterStore(down = new Set<string>()) {
   const nodes = Object.keys(NODES).map((url) => ({ url, username: '', password: '', database: 'games' }));
   const store = await openClusterStore({ name: 'main', nodes }, 'games', silentLogger, open);
   const partition = (number: number): Store => store.forPartition?.(number) ?? store;
-  return { partition, inserts };
+  return { store, partition, inserts, commands };
 }
 
 const rowsFor = (table: string) => ({ table, columns: ['id'], rows: Buffer.of(1) });
@@ -87,4 +91,36 @@ test.each([
   await expect(read()).rejects.toThrow(Unavailable);
   down.delete(url);
   await expect.poll(read, { timeout: 5_000 }).toEqual([]);
+});
+
+test('reads use nodes that answer, and name a shard without such a node', async () => {
+  const down = new Set<string>();
+  const { store, commands } = await aClusterStore(down);
+  const events = () => store.query('SELECT id FROM events');
+  const sessions = () => store.query('SELECT id FROM sessions');
+  down.add('http://b');
+  expect([await events(), await sessions()]).toEqual([[], []]);
+  // A node that did not answer is not asked again if another replica of its shard answers.
+  commands.length = 0;
+  for (let reads = 0; reads < 5; reads++) expect([await events(), await sessions()]).toEqual([[], []]);
+  expect(commands.filter((command) => command.startsWith('http://b'))).toEqual([]);
+  down.add('http://c');
+  await expect(events()).rejects.toThrow('ClickHouse: no replica of shard 2 answers');
+  expect(await sessions()).toEqual([]);
+  down.clear();
+  await expect.poll(events).toEqual([]);
+  await store.close();
+});
+
+test('an insert from a query of all shards runs on a node that has all rows', async () => {
+  const { store, commands } = await aClusterStore();
+  commands.length = 0;
+  await store.command('INSERT INTO sessions SELECT session_id FROM events');
+  expect(commands.slice(0, -1).toSorted()).toEqual(
+    Object.keys(NODES).flatMap((url) =>
+      ['events_local', 'sessions'].map((table) => `${url} SYSTEM SYNC REPLICA ${table} LIGHTWEIGHT`),
+    ),
+  );
+  expect(commands.at(-1)).toContain('INSERT INTO sessions SELECT session_id FROM events');
+  await store.close();
 });

@@ -1,9 +1,11 @@
 /** Warns of nodes of a ClickHouse cluster that do not answer, cannot write, or lack recent rows. */
 import type { Health } from '../../process/health.ts';
-import { runPeriodically } from '../../process/waiting.ts';
+import { runPeriodically, withinLimit } from '../../process/waiting.ts';
 import type { NodeStore, Store } from '../store.ts';
 
 const INTERVAL_MS = 5_000;
+/** Time after which a node counts as silent. */
+const ANSWER_LIMIT_MS = 3_000;
 /** Replication lag at which a node is reported. Questlog promises to show an accepted event within ten seconds. */
 const MAX_LAG_SECONDS = 10;
 
@@ -41,13 +43,11 @@ interface NodeProblem {
 const SILENT: NodeProblem = { text: 'does not answer', isSilent: true };
 
 async function problemOf({ store }: NodeStore): Promise<NodeProblem | undefined> {
-  const state = await store
-    ?.query<{ lag: string; readOnly: string }>(
-      `SELECT max(absolute_delay) AS lag, countIf(is_readonly) AS readOnly FROM system.replicas
-       WHERE database = currentDatabase()`,
-    )
-    .catch(() => undefined);
-  const [row] = state ?? [];
+  const state = store?.query<{ lag: string; readOnly: string }>(
+    `SELECT max(absolute_delay) AS lag, countIf(is_readonly) AS readOnly FROM system.replicas
+     WHERE database = currentDatabase()`,
+  );
+  const [row] = await withinLimit(state ?? Promise.resolve([]), ANSWER_LIMIT_MS, () => []).catch(() => []);
   if (row === undefined) return SILENT;
   if (Number(row.readOnly) > 0) return { text: 'is read-only, for example without Keeper', isSilent: false };
   const lag = Number(row.lag);

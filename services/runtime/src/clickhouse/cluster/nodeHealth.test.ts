@@ -1,0 +1,29 @@
+/** Tests the warning about the nodes of a cluster. */
+import { expect, test } from 'vitest';
+import { Unavailable } from '../../process/errors.ts';
+import type { NodeStore, Store } from '../store.ts';
+import { nodeProblems } from './nodeHealth.ts';
+
+/** @param state lag in seconds and number of read-only tables. Undefined if the node does not answer. */
+function aNode(name: string, shard: string, state: readonly [lag: number, readOnly: number] | undefined) {
+  const query = async () => {
+    if (state === undefined) throw new Unavailable('connection refused');
+    return [{ lag: String(state[0]), readOnly: String(state[1]) }];
+  };
+  return { name, shard, store: { query } as unknown as Store } satisfies NodeStore;
+}
+
+test('names a lost shard, silent nodes, read-only nodes, and nodes that lack rows', async () => {
+  expect(await nodeProblems([aNode('a', '1', [9, 0]), aNode('b', '2', [0, 0])])).toBeUndefined();
+  expect(
+    await nodeProblems([
+      aNode('a', '1', [35, 0]),
+      aNode('b', '1', [0, 3]),
+      aNode('c', '2', undefined),
+      aNode('d', '2', undefined),
+      { name: 'e', shard: undefined, store: undefined },
+    ]),
+  ).toBe(
+    'no replica of shard 2 answers, so queries of events fail; a lacks the rows of the last 35 s; b is read-only, for example without Keeper; c does not answer; d does not answer; e does not answer',
+  );
+});
