@@ -81,16 +81,21 @@ export function idempotencyOf(key: string | undefined, body: Buffer): Idempotenc
  * @throws Rejected if the client must change the request
  * @throws Unavailable if the client can send the request again
  */
-export async function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
+export function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
   const { idempotency } = request;
-  const lookups: Lookups = {
-    sessions: undefined,
-    claimUsedKey: undefined,
-    claim: undefined,
-    linked: undefined,
-  };
+  const lookups = { sessions: undefined, claimUsedKey: undefined, claim: undefined, linked: undefined };
+  if (idempotency === null) return ingestClaimed(deps, request, lookups);
+  return ingestKeyed(deps, request, idempotency, lookups);
+}
+
+async function ingestKeyed(
+  deps: IngestDeps,
+  request: IngestRequest,
+  idempotency: Idempotency,
+  lookups: Lookups,
+): Promise<IngestAnswer> {
   try {
-    if (idempotency !== null) await claimNewKey(deps, request, idempotency, lookups);
+    await claimNewKey(deps, request, idempotency, lookups);
     return await ingestClaimed(deps, request, lookups);
   } catch (error) {
     // A rejected request has appended no event.
