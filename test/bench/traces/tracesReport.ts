@@ -7,9 +7,10 @@ import type { Ratio } from './tracesCost.ts';
 /** Maximum of the additional CPU time per event if 1 % of the requests are sampled. */
 const MAX_COST = 0.03;
 
-export const TRACES_WORDS = `measures ingest processes whose traces are on. The clients decide which requests are sampled: in slices of half a second, in a
-random order, 0 %, 1 %, and 10 % of the requests. A ratio is the CPU time per request, divided by the CPU time in the slice with 0 % directly
-before or after. A cell shows the median and its 95 % confidence interval (bootstrap). If traces are off, Questlog loads no code for traces.`;
+export const TRACES_WORDS = `measures ingest processes that export traces. The clients decide which requests are sampled. A round has three slices
+of half a second in a random order, with 0 %, 1 %, and 10 % sampled requests. A ratio is the CPU time per request in a slice, divided by the CPU
+time per request in the round's slice with 0 %. Parentheses contain the 95 % confidence interval of the median (bootstrap). If traces are off,
+Questlog loads no code for traces.`;
 
 export function tracesReport({ run, unsampledMicros, rows }: TracesResult): string {
   const highest = Math.max(
