@@ -1,11 +1,18 @@
 /** Starts Questlog for the benchmark: the ingest of a source tree as a process, and a projector. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { aProject, eventually, type Reached, type TestProject } from '../../e2e/builders.ts';
 import { clusterEnvironment } from '../../e2e/cluster.ts';
-import { collectOutput, ownEnvironment, ready, send, startedWith } from '../../e2e/product.ts';
+import {
+  collectOutput,
+  hasReadDirectory,
+  ownEnvironment,
+  ready,
+  send,
+  startedWith,
+} from '../../e2e/product.ts';
 import { fileReports, registerSessions } from '../flat/fillDeployment.ts';
 import { PLAIN, type RequestKind } from '../kinds/requestKinds.ts';
 import { type Peer, spawnFor } from '../peers/peer.ts';
@@ -119,11 +126,14 @@ export function openDeployment(
   };
   let operations: Promise<StartedService> | undefined;
   return async (service, more) => {
-    // In an earlier version, ingest serves operators.
-    if (existsSync(join(root, 'services/operations')))
-      operations ??= startService(stack.ending, 'operations', root, env);
+    operations ??= startService(stack.ending, 'operations', root, env);
     const started = await startService(stack.ending, service, root, { ...env, ...more });
-    const { admin } = (await operations)?.reached ?? started.reached;
+    const { adminUrl, reached } = await operations;
+    const admin: Reached['admin'] = async (method, path, body) => {
+      const answer = await reached.admin(method, path, body);
+      if (method !== 'GET') await hasReadDirectory(started.adminUrl, adminUrl);
+      return answer;
+    };
     return { ...started, reached: { ...started.reached, admin } };
   };
 }
@@ -142,6 +152,8 @@ function versionOf(root: string): string {
 export interface StartedService {
   readonly pid: number;
   readonly baseUrl: string;
+  /** URL for operators. */
+  readonly adminUrl: string;
   readonly reached: Reached;
 }
 
@@ -167,5 +179,5 @@ async function startService(
     request: (method, path, options) => send(baseUrl + path, method, '', options),
     admin: (method, path, body) => send(adminUrl + path, method, ADMIN_TOKEN, { body }),
   };
-  return { pid: child.pid ?? 0, baseUrl, reached };
+  return { pid: child.pid ?? 0, baseUrl, adminUrl, reached };
 }
