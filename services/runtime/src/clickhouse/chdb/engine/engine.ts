@@ -13,7 +13,13 @@ import { ClickHouseException, exceptions, fromEngine } from '../http/httpErrors.
 import type { ChdbAddon, Connection, QueryOutcome, WriteOutcome } from './chdbAddon.ts';
 import { DATABASE, READER, STUDIO } from './engineConfig.ts';
 import * as limits from './limits.ts';
-import { isReaderSetting, listsSettings, readerViolation, settingsInClauses } from './readerAccess.ts';
+import {
+  isReaderSetting,
+  listsSettings,
+  namesInClauses,
+  readerViolation,
+  settingsInClauses,
+} from './readerAccess.ts';
 import { setStatement, sqlIdentifier, sqlString } from './sqlText.ts';
 import { isCatalog, isStudioSetting, studioComment, studioViolation } from './studioAccess.ts';
 
@@ -252,7 +258,7 @@ async function restrict(
   const isAllowed = studio === undefined ? isReaderSetting : isStudioSetting;
   const violation = readerViolation(normalized) ?? (studio && studioViolation(normalized));
   if (violation !== undefined) throw exceptions.accessDenied(`${READER}: ${violation}.`);
-  for (const name of settings.keys()) {
+  for (const name of [...settings.keys(), ...namesInClauses(normalized)]) {
     if (!isAllowed(name)) throw exceptions.readonly(`Cannot modify '${name}' setting in readonly mode.`);
   }
   await run(`SET ROLE ${studio === undefined ? READER : STUDIO}`);

@@ -104,6 +104,14 @@ test.each([
   await expect(it.askAsReader('SELECT 1', { [name]: 'x' })).rejects.toThrow(/^Code: (48|164)/);
 });
 
+test.each([
+  "SELECT (SELECT getSetting('log_comment') SETTINGS log_comment = 'x')",
+  "SELECT * FROM (SELECT getSetting('max_rows_to_sort') SETTINGS max_threads = 1, max_rows_to_sort = 5)",
+  "WITH x AS (SELECT 1 SETTINGS additional_table_filters = {'a': '1'}, max_threads = 1) SELECT * FROM x",
+])('rejects a setting in a subquery, which chdb would apply: %s', async (query) => {
+  await expect(it.askAsReader(query)).rejects.toThrow(/^Code: 164.*Cannot modify/);
+});
+
 test('lowers a time limit above the maximum, and names the limit in the response', async () => {
   const limited = async (seconds: number) => {
     const query = `query=SELECT+getSetting('max_execution_time')&max_execution_time=${seconds}`;

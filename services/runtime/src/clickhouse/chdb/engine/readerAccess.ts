@@ -88,6 +88,24 @@ export function settingsInClauses(
   return found;
 }
 
+/**
+ * Returns the names of all settings in the SETTINGS clauses of a statement. The caller must reject every name that is not allowed,
+ * because chdb applies the clause of a subquery even if `readonly` forbids the change (measured on 26.7). For a clause with a value
+ * other than a number, a word, or a string, the name is the clause itself.
+ */
+export function namesInClauses(normalized: string): string[] {
+  const text = maskQuoted(normalized);
+  return [...text.matchAll(/(?<!^SHOW (?:CHANGED )?)\bSETTINGS\b/g)].flatMap(({ index }) => {
+    const clause = /SETTINGS(?:(?:,|(?<=SETTINGS)) [\w.]+ = (?:'[^']*'|[\w.+-]+))+(?=$|[ )])/y;
+    clause.lastIndex = index;
+    const [pairs] = clause.exec(text) ?? [];
+    if (pairs === undefined) return [normalized.slice(index, index + EXCERPT_CHARACTERS)];
+    return Array.from(pairs.matchAll(/ ([\w.]+) =/g), ([, name = '']) => name);
+  });
+}
+
+const EXCERPT_CHARACTERS = 60;
+
 /** Returns the reason why the read-only account must not run the statement. Undefined if the statement is allowed. */
 export function readerViolation(normalized: string): string | undefined {
   const tokens = tokensOf(normalized);

@@ -5,7 +5,6 @@
  */
 import { STUDIO_RULES, type StudioReader } from '../../studioTables.ts';
 import { isReaderSetting, tokensOf, words } from './readerAccess.ts';
-import { maskQuoted } from './sqlText.ts';
 
 type Scope = Pick<StudioReader, 'tenantId' | 'projectId'>;
 
@@ -63,30 +62,20 @@ export function studioViolation(normalized: string): string | undefined {
     const isStart = i === 0 || at(i - 1).text === '(';
     if (isStart && text === 'SHOW' && !SHOWN.has(at(i + 1).text))
       return `SHOW ${at(i + 1).text} is not allowed`;
-    if (HIDDEN_NAMES.test(name)) return `the name ${name} is not allowed`;
+    const isCall = at(i + 1).text === '(';
+    if (HIDDEN_NAMES.test(name) || (isCall && NAMES_IN_TEXTS.has(name)))
+      return `the name ${name} is not allowed`;
     if (name === 'system' && at(i + 1).text === '.' && HIDDEN_SYSTEM_TABLES.has(at(i + 2).name))
       return `the table system.${at(i + 2).name} is not allowed`;
+    const isTable = CATALOGS.has(name) && at(i + 1).text === '.' && at(i + 3).text !== '.';
+    // `x IN system.tables` compares all columns of the table, so a reader could guess a size.
+    if (isTable && !BEFORE_TABLE.has(at(i - 1).text))
+      return `read ${name}.${at(i + 2).name} with FROM or JOIN`;
     if (!listsTables) continue;
     if (SIZES.test(name)) return `the column ${name} is not allowed`;
     const isCount = at(i - 2).name === 'count' && at(i - 1).text === '(';
-    const isMatcher = text === 'COLUMNS' && at(i + 1).text === '(';
+    const isMatcher = text === 'COLUMNS' && isCall;
     if ((text === '*' && !isCount) || isMatcher) return 'name the columns instead of *';
-  }
-  return settingsViolation(normalized);
-}
-
-/**
- * Checks the SETTINGS clauses. In a subquery, chdb applies a clause even if `readonly` forbids the change (measured on 26.7), so a
- * clause could replace the tenant in `log_comment`. Rejects clauses with values other than a number, a word, or a string.
- */
-function settingsViolation(normalized: string): string | undefined {
-  const text = maskQuoted(normalized);
-  for (const { index } of text.matchAll(/\bSETTINGS\b/g)) {
-    const clause = /SETTINGS(?: [\w.]+ = (?:'[^']*'|[\w.+-]+),?)+(?=$|[ )])/y;
-    clause.lastIndex = index;
-    const names = clause.exec(text)?.[0].matchAll(/ ([\w.]+) =/g) ?? [['', 'SETTINGS']];
-    for (const [, name = ''] of names)
-      if (!isStudioSetting(name)) return `the setting ${name} is not allowed`;
   }
   return undefined;
 }
@@ -97,9 +86,12 @@ export function isCatalog(database: string): boolean {
 }
 
 const CATALOGS = new Set(words('system information_schema'));
+const BEFORE_TABLE = new Set(words('FROM JOIN TABLE EXISTS DESCRIBE'));
 const SHOWN = new Set(words('TABLES FULL DATABASES COLUMNS CREATE FUNCTIONS'));
 /** Functions and virtual columns that reveal other studios' rows, the position of a row, or the use of the disk. */
 const HIDDEN_NAMES = /^(?:mergetree.*|filesystem.*|_(?:part|block|disk|row|sample).*)$/;
+/** Table functions that take the names of tables as texts, for example of `system`, so that no check finds the names. */
+const NAMES_IN_TEXTS = new Set(words('merge loop'));
 /** Columns of `system.tables`, `system.columns`, and `information_schema.tables` that contain numbers of rows or bytes. */
 const SIZES = /(?:_rows|_bytes|_marks|_length)|_bytes_|^(?:active_)?parts$|^statistics$|^serialization_hint$/;
 const HIDDEN_SYSTEM_TABLES = new Set(
