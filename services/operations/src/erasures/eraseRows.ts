@@ -238,7 +238,7 @@ const PARTS_POLL_MS = 2_000;
  * exist. In ClickHouse 26.7, merges, OPTIMIZE, and mutations do not have this effect.
  */
 async function removeOldParts(node: NodeStatements): Promise<void> {
-  // Has no effect on a replicated table, which removes old parts every 30 s.
+  // Dropping a partition of a replicated table removes no old parts. ClickHouse removes the old parts of such a table every 30 s.
   if (node.localName !== undefined) return;
   for (const table of ERASED_TABLES)
     await node.command(`ALTER TABLE ${table} DROP PARTITION ID '${NO_PARTITION}'`);

@@ -132,7 +132,7 @@ async function dropRows(
   if (hadSome) {
     await mark(store, due, false);
     await onEachNode(store, async (node) => {
-      // A replica of the same shard can already have started the mutation.
+      // Waits first, because a mutation that was started on another replica also deletes the rows of this replica.
       await waitForMutation(node, rows.table, signal);
       if (!(await isLeftOn(node))) return;
       await node.command(`ALTER TABLE ${rows.table} DELETE WHERE ${expired}`).catch(ignoreUnfinished);

@@ -43,8 +43,10 @@ function traceLog(log: Log, tracing: Tracing): void {
 
 /** Returns a client that adds a span to each query and each insert. */
 function traceStore(store: Store, tracing: Tracing): Store {
+  const { forPartition } = store;
   return {
     ...store,
+    ...(forPartition && { forPartition: (partition) => traceStore(forPartition(partition), tracing) }),
     query: (sql, params, settings) => {
       if (!tracing.isActive()) return store.query(sql, params, settings);
       const operation = /^\s*(\w+)/.exec(sql)?.[1] ?? 'SELECT';

@@ -9,7 +9,7 @@ export interface ErasureScope {
   readonly expired_sessions: string;
   readonly report_versions: string;
   readonly report_link_versions: string;
-  /** SQL condition without a subquery for a part of `report_link_versions`. Undefined if the erasure lists sessions. */
+  /** SQL condition, without a subquery, for links that are older than the erasure. Undefined if the erasure lists sessions. */
   readonly linksByTime?: string;
   /** SQL condition for links that are newer than the erasure request. Undefined if the erasure lists sessions. */
   readonly laterLinks?: string;

@@ -84,7 +84,7 @@ async function syncedOrAlive(store: Store, tables: readonly string[]): Promise<v
   if (!(await store.ping())) throw new Unavailable('does not answer');
 }
 
-/** Nodes that did not answer a query. A node leaves this set when it answers a ping. */
+/** Remembers nodes that did not answer, until they answer a ping. */
 class SilentNodes {
   readonly #silent = new Set<string>();
   readonly #signal: AbortSignal;
