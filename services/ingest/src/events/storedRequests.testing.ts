@@ -79,7 +79,9 @@ export function storedOf(from: EventColumns, { fields, events, random, ...reques
     states: events.map(({ state }) => state),
     sampleRates: events.map(({ sampleRate }) => sampleRate),
     lanes: events.map(({ lane }) => lane),
-    sessions: events.map(({ build }) => ({ build: build === null ? null : Buffer.from(build) })),
+    sessions: events.map(({ build, lane }) =>
+      build === null && lane === 0 ? null : { build: build === null ? null : Buffer.from(build) },
+    ),
     ...{ next, ids },
   };
   const indexes = from.index.subarray(0, events.length);
@@ -88,7 +90,10 @@ export function storedOf(from: EventColumns, { fields, events, random, ...reques
   const records = new RecordParts(request.shape, next);
   for (const [event, { draft, lane, state }] of events.entries())
     if (isStored(state)) records.add(event, lane, draft.sessionId);
-  const reportIds: ReportIds = events.map((one) => (one.reportIds.length === 0 ? undefined : one.reportIds));
+  const hasReports = events.some((one) => one.reportIds.length > 0);
+  const reportIds: ReportIds = hasReports
+    ? events.map((one) => (one.reportIds.length === 0 ? undefined : one.reportIds))
+    : undefined;
   return [
     ...records.all.map((one) => recordOf(arrays, fields, request.schemaId, { ...one, appendId: KEY })),
     answerOf(arrays, fields, reportIds, { ...request, requestId: 'r' }),

@@ -20,7 +20,7 @@ import {
 } from '../storedRequests.testing.ts';
 import { problemsOf, readElements } from './envelope.ts';
 import { EventColumns } from './eventColumns.ts';
-import { scanBody } from './scanBody.ts';
+import { scanBody, scanRequest } from './scanBody.ts';
 
 interface Seen {
   inOrder: number;
@@ -73,8 +73,13 @@ test.each([
     .match(/.{8}/g)
     ?.map((digits) => Number.parseInt(digits, 16));
   const fresh = new EventColumns();
+  const { elements } = scanRequest(Buffer.from(text), 'A');
+  fresh.fill(readElements(Buffer.from(text), elements, 'A').drafts, elements);
+  expect([...fresh.sessionWords.subarray(0, 4)]).toEqual(words);
+  expect([fresh.sessionIdOf(0), fresh.typeOf(0)]).toEqual([SESSION, elements[0]?.eventType]);
   fresh.read(Buffer.from(text), 'A');
   expect([...fresh.sessionWords.subarray(0, 4)]).toEqual(words);
+  expect([fresh.sessionIdOf(0), fresh.typeOf(0)]).toEqual([SESSION, elements[0]?.eventType]);
   const times = [...Array(fresh.count).keys()].flatMap((event) =>
     Number.isNaN(fresh.seconds[event]) ? [] : [Number(fresh.timeOf(event))],
   );
@@ -169,6 +174,16 @@ test('a payload has at most 64 levels', () => {
     expectAgreement(Buffer.from(around('payload', deep(levels))), new Dice(1), seen);
   }
   expect(seen).toEqual({ inOrder: 1, wrong: 1, read: 1 });
+});
+
+test.each([
+  [around('other', deep(64)), 1],
+  [around('other', deep(65)), 0],
+  [around('\\u0070ayload', '{"a":1}'), 0],
+])('`read` reads unknown fields, but no deep values and no names with escapes: %#', (text, read) => {
+  const seen = { inOrder: 0, wrong: 0, read: 0 };
+  expectAgreement(Buffer.from(text), new Dice(1), seen);
+  expect(seen.read).toBe(read);
 });
 
 function around(name: string, text: string): string {
