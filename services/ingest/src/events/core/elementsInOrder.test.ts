@@ -76,6 +76,7 @@ test.each([
   const { elements } = scanRequest(Buffer.from(text), 'A');
   fresh.fill(readElements(Buffer.from(text), elements, 'A').drafts, elements);
   expect([...fresh.sessionWords.subarray(0, 4)]).toEqual(words);
+  expect([...fresh.sessionWords.subarray(4 * (fresh.count - 1), 4 * fresh.count)]).toEqual(words);
   expect([fresh.sessionIdOf(0), fresh.typeOf(0)]).toEqual([SESSION, elements[0]?.eventType]);
   fresh.read(Buffer.from(text), 'A');
   expect([...fresh.sessionWords.subarray(0, 4)]).toEqual(words);
