@@ -1,6 +1,7 @@
 /**
  * Reports the size and the number of parts of each table. If a partition has many parts, ClickHouse delays inserts into it and
- * then rejects them. In a cluster, the metrics have the largest value of one replica of each shard.
+ * then rejects them. In a cluster, one replica of each shard is read, and each metric is the largest of the values that were
+ * read.
  */
 import { onEachShard } from '@questlog/runtime/clickhouse/cluster/eachNode';
 import { runPeriodically } from '@questlog/runtime/process/waiting';

@@ -24,6 +24,8 @@ test('computes the cost of 1 % from the cost of 10 %, and judges the upper limit
   };
   const reached = report(20, 20);
   expect(reached).toContain('| 20 (20 to 20) | 1.0020 (1.0020 to 1.0020) |');
-  expect(reached).toContain('reached. The highest upper limit, computed from 10 %, is 0.3 %.');
-  expect(report(0, 500)).toContain('not proven. The highest upper limit, computed from 10 %, is 5.1 %.');
+  expect(reached).toContain('reached. With 10 % sampled, a tenth of the additional cost is at most 0.3 %.');
+  expect(report(0, 500)).toContain(
+    'not proven. With 10 % sampled, a tenth of the additional cost is at most 5.1 %.',
+  );
 });

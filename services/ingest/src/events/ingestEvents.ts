@@ -65,7 +65,7 @@ export interface IngestAnswer {
 interface Lookups {
   /** Sessions of the request by id. Undefined if all sessions were cached. */
   sessions: ReadonlyMap<string, CachedSession> | undefined;
-  /** Claims an idempotency key that an earlier request has used. Undefined if the key is new, or if there is no key. */
+  /** This function claims an idempotency key that an earlier request has used. It is undefined if the key is new or missing. */
   claimUsedKey: ((indexes: readonly number[]) => Promise<Claim>) | undefined;
   claim: Claim | undefined;
   /** Reports of replayed events by event id, from ClickHouse. Undefined if the request is not a replay. */
@@ -267,7 +267,7 @@ function accepted(times: readonly SentTime[], problems: readonly ElementProblem[
 }
 
 /**
- * Acquires the rate limit for the new events, and rejects the other events of a lenient request.
+ * Acquires the rate limit for the new events, and rejects the events of a lenient request that exceed the rate limit.
  * @throws Rejected if the limit is exceeded and the request is not lenient
  */
 function acquirePermit(

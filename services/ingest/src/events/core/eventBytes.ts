@@ -20,7 +20,7 @@ export interface RequestFields
 /** Valid events of a request. All arrays are in the order of the request. */
 export interface EventArrays {
   readonly columns: EventColumns;
-  /** For each event, a combination of `NEW` or `EARLIER`, `OVER_QUOTA`, and `SAMPLED_OUT`. 0 if the event is rejected. */
+  /** Flags of each event: `NEW` or `EARLIER`, and optionally `OVER_QUOTA` and `SAMPLED_OUT`. 0 if the event is rejected. */
   readonly states: ArrayLike<number>;
   /** For each event, the fraction of events that a sampling switch keeps. 0 if no sampling switch applies. */
   readonly sampleRates: ArrayLike<number>;

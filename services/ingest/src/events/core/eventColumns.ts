@@ -41,7 +41,7 @@ export class EventColumns {
   readonly timeAt = new Int32Array(MAX_EVENTS);
   readonly typeAt = new Int32Array(MAX_EVENTS);
   readonly typeEnd = new Int32Array(MAX_EVENTS);
-  /** Positions of the event type as JSON, without its quotes. */
+  /** Positions of the event type in its JSON form, without the quotes of that form. */
   readonly quotedAt = new Int32Array(MAX_EVENTS);
   readonly quotedEnd = new Int32Array(MAX_EVENTS);
   readonly payloadAt = new Int32Array(MAX_EVENTS);
@@ -77,7 +77,7 @@ export class EventColumns {
     return i !== FAILED && json.skipSpace(i) === json.end;
   }
 
-  /** Returns the fields that the contract does not define, after `read`. */
+  /** Call this method after `read`. Returns the fields that the contract does not define. */
   unknownFields(): readonly UnknownField[] {
     return this.#unknown?.fields() ?? [];
   }
@@ -331,7 +331,7 @@ export const MAX_EVENTS = Math.max(BATCH_CAP.A, BATCH_CAP.B);
 const UNUSED_WORDS = new Uint32Array(4);
 const NO_TEXT = Buffer.alloc(0);
 const NO_PAYLOAD = { payloadKind: undefined, payloadStart: 0, payloadEnd: 0 };
-/** Bytes of an event's two ids and of its type in two forms, if the type is short. */
+/** Bytes of the text that an event with a short type needs: two ids, the type, and the type in its JSON form. */
 const USUAL_TEXT_BYTES = 200;
 const SHORT_TIME = 20;
 const LONG_TIME = 24;

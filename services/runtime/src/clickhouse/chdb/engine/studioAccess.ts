@@ -1,7 +1,7 @@
 /**
  * Restricts the statements of an account that reads only the rows of one studio. Row policies of the engine select the rows,
  * also inside views, joins, and subqueries. The checks in this file reject statements that reveal how many rows or bytes all
- * studios together have, because the engine has no permission for these figures.
+ * studios together have, because the engine's permissions cannot hide these figures.
  */
 import { STUDIO_RULES, type StudioReader } from '../../studioTables.ts';
 import { isReaderSetting, tokensOf, words } from './readerAccess.ts';
@@ -80,7 +80,7 @@ export function studioViolation(normalized: string): string | undefined {
   return undefined;
 }
 
-/** Returns true if unqualified table names would be tables that list the sizes of tables. */
+/** Returns true for the databases `system` and `information_schema`, whose tables list the sizes of tables. */
 export function isCatalog(database: string): boolean {
   return CATALOGS.has(database.toLowerCase());
 }
