@@ -1,8 +1,8 @@
 /**
  * Defines the tiers of the tests. `npm test` runs `fast`, `engines`, and `e2e`, which need only npm packages. `kafka` and
  * `e2e-kafka` need a real Kafka, which starts only if one of their files runs. `browser` needs Chromium and includes the files
- * of `SLOW`. `faults` kills processes, `abuse` sends malformed input, `overload` sends floods, and `bench` measures the cost of an
- * event.
+ * of `SLOW`. `languages` needs compilers and Python. `faults` kills processes, `abuse` sends malformed input, `overload` sends
+ * floods, and `bench` measures the cost of an event.
  */
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -14,10 +14,8 @@ import { TierEnds } from './tierEnds.ts';
 
 const KAFKA = '**/*.kafka.test.ts';
 const ENGINES = '**/*.int.test.ts';
-/** Installs Python packages, which takes most of a minute. Runs with the Kafka tests, which need Python too. */
-const PYTHON = '**/{pythonClient,exportReaders}.int.test.ts';
-/** Compile C#, C++, Go, and Java. Run in the tier that also needs Python and Java. */
-const COMPILERS = '**/{enginePages,dataClients}.int.test.ts';
+/** Compile C#, C++, Go, and Java, or install Python packages. */
+const LANGUAGES = '**/{enginePages,dataClients,pythonClient,exportReaders}.int.test.ts';
 /** Files that wait for mutations of tables. */
 const MUTATIONS = '**/{eraseRows,incrementalLoads,playerSessions,truncatedLog}.int.test.ts';
 const E2E = 'test/e2e/*.test.ts';
@@ -85,16 +83,16 @@ const LONGEST_FIRST = [
   'test/e2e/idempotency.',
   'test/faults/brokenStack.',
   'test/dataGuide/simulatedMonth.',
+  'test/games/enginePages.',
   'test/simulation/',
   'test/abuse/schemathesis.',
+  'test/dataClients/',
   'test/dataGuide/largeViews.',
   // The tier `kafka`. Files that mostly wait alternate with files that use much CPU time, because a core is idle while all
   // workers wait.
   'test/cluster/alerts.',
   'test/upgrade/rollingUpgrade.',
-  'test/games/enginePages.',
   'test/cluster/clickhouseLost.',
-  'test/dataClients/',
   'test/cluster/otherTools.',
   'test/faults/proxy/networkFaults.',
   'test/cluster/truncatedLog.',
@@ -114,7 +112,6 @@ const LONGEST_FIRST = [
   'services/runtime/src/log/kafka/',
   'test/cluster/',
   'test/helm/pods.',
-  'services/runtime/src/clickhouse/chdb/http/pythonClient.',
   'services/runtime/src/registry/',
   'services/ingest/src/uploads/s3Store.',
   'services/linker/src/rerouteReports.',
@@ -156,10 +153,10 @@ interface Tier {
 }
 
 /**
- * Number of workers by the order of a tier, for two cores. Tests of orders 0 to 2 often wait for other processes, most of all
- * tests of order 1. More workers would distort the measurements of orders 3 and 4.
+ * Number of workers by the order of a tier, for two cores. Tests of orders 0 to 2 often wait for other processes, least of all
+ * tests of order 0. More workers would distort the measurements of orders 3 and 4.
  */
-const WORKERS: readonly number[] = [3, 4, 3, 2, 2];
+const WORKERS: readonly number[] = [3, 4, 4, 2, 2];
 
 const TIERS: readonly Tier[] = [
   {
@@ -183,7 +180,7 @@ const TIERS: readonly Tier[] = [
   {
     name: 'engines',
     include: [`{services,test}/${ENGINES}`],
-    exclude: [PYTHON, COMPILERS, MUTATIONS, ...OWN_FAULTS],
+    exclude: [LANGUAGES, MUTATIONS, ...OWN_FAULTS],
     globalSetup: [MIGRATED],
     order: 0,
   },
@@ -203,7 +200,7 @@ const TIERS: readonly Tier[] = [
   },
   {
     name: 'kafka',
-    include: [`{services,test}/${KAFKA}`, `{services,test}/${PYTHON}`, `test/${COMPILERS}`],
+    include: [`{services,test}/${KAFKA}`],
     exclude: [FAULTS],
     globalSetup: [ENGINES_OF_THE_RUN],
     isHeavy: true,
@@ -232,7 +229,8 @@ const TIERS: readonly Tier[] = [
     isHeavy: true,
     order: 2,
   },
-  // Runs in parallel with `faults`, which often waits for killed processes.
+  // The tiers from here to `abuse` use much CPU time. They run in parallel with `faults`, which often waits for killed processes.
+  { name: 'languages', include: [`{services,test}/${LANGUAGES}`], isHeavy: true, order: 2 },
   { name: 'month', include: [MONTH], globalSetup: [MIGRATED], isHeavy: true, order: 2 },
   // `npm run test:abuse` runs the long form of the attacks.
   {
