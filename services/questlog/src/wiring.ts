@@ -100,7 +100,9 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   const metrics = createMetricsRegistry({ version, revision, worker: worker?.number });
   const ofAll = worker && combineWorkers(settings.workers, health, metrics);
   const exposition = ofAll?.exposition ?? metrics;
-  const serving = { health: ofAll?.health ?? health, logger, metrics: { exposition } };
+  const http = httpMetrics(metrics, deps.tracing);
+  const requestSeconds = worker === undefined ? http.requestSeconds : undefined;
+  const serving = { health: ofAll?.health ?? health, logger, metrics: { exposition, requestSeconds } };
   health.check(START, () => 'the directory is not read to its end yet');
   const isOperators = runs(service, 'operations');
   const { engines, resources } = measuredEngines(deps, metrics);
@@ -123,7 +125,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
       ...serving,
       directory,
       lifecycle,
-      http: httpMetrics(metrics),
+      http,
     },
     uploads: await openUploads(settings, options, logger),
   };

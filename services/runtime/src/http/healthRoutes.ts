@@ -7,7 +7,8 @@ import type { Health } from '../process/health.ts';
 import { type Listener, listen } from '../process/listener/listen.ts';
 import type { ListenAddress } from '../process/listener/listenAddress.ts';
 import type { Logger } from '../process/logger.ts';
-import { type Exposition, OPEN_METRICS_TYPE, toOpenMetrics } from '../process/metrics.ts';
+import { type Exposition, exemplarsOf, OPEN_METRICS_TYPE, toOpenMetrics } from '../process/metrics.ts';
+import type { HttpMetrics } from './metrics.ts';
 import { addRoutes, type Handlers } from './routes.ts';
 
 /** Matches an `Accept` header that names OpenMetrics 1.0. Prometheus lists this format first in its header. */
@@ -16,7 +17,11 @@ const ACCEPTS_OPEN_METRICS = /application\/openmetrics-text\s*;\s*version=1\.0\.
 export interface HealthDeps {
   readonly health: Health;
   readonly logger: Logger;
-  readonly metrics: { readonly exposition: Exposition };
+  readonly metrics: {
+    readonly exposition: Exposition;
+    /** Histogram with exemplars. Undefined if several workers share the exposition. */
+    readonly requestSeconds?: HttpMetrics['requestSeconds'] | undefined;
+  };
 }
 
 export function healthHandlers({ health, metrics }: HealthDeps): Handlers<typeof HEALTH> {
@@ -34,7 +39,9 @@ export function healthHandlers({ health, metrics }: HealthDeps): Handlers<typeof
     getMetrics: async (ctx) => {
       const text = await metrics.exposition.metrics();
       const isOpenMetrics = ACCEPTS_OPEN_METRICS.test(ctx.get('Accept'));
-      ctx.body = isOpenMetrics ? toOpenMetrics(text) : text;
+      const { requestSeconds } = metrics;
+      const exemplars = isOpenMetrics && requestSeconds ? await exemplarsOf(requestSeconds) : undefined;
+      ctx.body = isOpenMetrics ? toOpenMetrics(text, exemplars) : text;
       ctx.type = isOpenMetrics ? OPEN_METRICS_TYPE : metrics.exposition.contentType;
     },
   };

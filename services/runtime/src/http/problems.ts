@@ -25,7 +25,7 @@ export type OnAnswered = (ctx: ParameterizedContext, rejected: Rejected | undefi
 
 export function problems(
   logger: Logger,
-  metrics: Pick<HttpMetrics, 'requests' | 'requestSeconds'>,
+  metrics: Pick<HttpMetrics, 'requests' | 'observeSeconds'>,
   headers: Readonly<Record<string, string>> = {},
   onAnswered: OnAnswered = () => undefined,
 ): Middleware {
@@ -65,12 +65,12 @@ export function startRequest({ headers }: IncomingMessage): StartedRequest {
 }
 
 export function recordRequest(
-  { requests, requestSeconds }: Pick<HttpMetrics, 'requests' | 'requestSeconds'>,
+  { requests, observeSeconds }: Pick<HttpMetrics, 'requests' | 'observeSeconds'>,
   { startedMs, method, status }: { startedMs: number; method: string; status: number },
   route: string,
 ): void {
   requests.inc({ route, method, status });
-  requestSeconds.observe({ route }, (performance.now() - startedMs) / 1000);
+  observeSeconds(route, (performance.now() - startedMs) / 1000);
 }
 
 /** Rejects every `Expect` header except `100-continue`, because RFC 9110 (section 10.1.1) defines no other value. */

@@ -1,5 +1,12 @@
 /** Creates the metrics registry of a process, with Node's default metrics. Each service adds its own metrics. */
-import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import {
+  Counter,
+  collectDefaultMetrics,
+  Gauge,
+  type Histogram,
+  type OpenMetricsContentType,
+  Registry,
+} from 'prom-client';
 
 export type MetricsRegistry = Registry;
 export type Exposition = Pick<Registry, 'metrics' | 'contentType' | 'getMetricsAsJSON'>;
@@ -77,10 +84,33 @@ export function resourceMetrics(registry: MetricsRegistry) {
 
 export const OPEN_METRICS_TYPE = 'application/openmetrics-text; version=1.0.0; charset=utf-8';
 
+/** Exemplars as OpenMetrics text. The key is the line of the histogram's bucket without its value. */
+export type Exemplars = ReadonlyMap<string, string>;
+
+/** Returns the exemplars of a histogram. The result is empty if the histogram was created without exemplars. */
+export async function exemplarsOf(histogram: Histogram<string>): Promise<Exemplars> {
+  const registry = new Registry<OpenMetricsContentType>();
+  registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
+  registry.registerMetric(histogram);
+  const parts = (await registry.metrics()).split('\n').map((line) => line.split(' # '));
+  return new Map(
+    parts.flatMap(([line = '', exemplar]) => (exemplar ? [[withoutValue(line), exemplar]] : [])),
+  );
+}
+
 /** Converts the text format of Prometheus to OpenMetrics 1.0, in which the name of a counter's family has no suffix. */
-export function toOpenMetrics(text: string): string {
+export function toOpenMetrics(text: string, exemplars: Exemplars = new Map()): string {
   const families = text.replace(/^# (HELP|TYPE) (\w+)_total /gm, '# $1 $2 ').replaceAll('\n\n', '\n');
-  return `${families.trimEnd()}\n# EOF\n`;
+  const lines = families.trimEnd().split('\n');
+  const withExemplars = lines.map((line) => {
+    const exemplar = exemplars.get(withoutValue(line));
+    return exemplar === undefined ? line : `${line} # ${exemplar}`;
+  });
+  return `${withExemplars.join('\n')}\n# EOF\n`;
+}
+
+function withoutValue(line: string): string {
+  return line.slice(0, line.lastIndexOf(' '));
 }
 
 /** Exposes a metric under its deprecated name, in addition to its current name. */
