@@ -1,13 +1,6 @@
 import { Counter, Gauge } from 'prom-client';
 import { expect, test } from 'vitest';
-import { httpMetrics } from '../http/metrics.ts';
-import {
-  createMetricsRegistry,
-  exemplarsOf,
-  keepDeprecatedName,
-  resourceMetrics,
-  toOpenMetrics,
-} from './metrics.ts';
+import { createMetricsRegistry, keepDeprecatedName, resourceMetrics, toOpenMetrics } from './metrics.ts';
 
 test('a metric under its deprecated name has the type and the series of the new name at each scrape', async () => {
   const registry = createMetricsRegistry();
@@ -46,20 +39,6 @@ test('the use of a resource is read at each scrape', async () => {
   const exposition = await registry.metrics();
   expect(exposition).toContain('questlog_resource_used{resource="slots"} 2\n');
   expect(exposition).toContain('questlog_resource_limit{resource="slots"} 6\n');
-});
-
-test('in OpenMetrics, a bucket has the id of the newest traced request', async () => {
-  const registry = createMetricsRegistry();
-  let traceId: string | undefined;
-  const { observeSeconds, requestSeconds } = httpMetrics(registry, { traceId: () => traceId });
-  for (const id of ['a1', 'b2', undefined]) {
-    traceId = id;
-    observeSeconds('/a', 0.003);
-  }
-  const text = toOpenMetrics(await registry.metrics(), await exemplarsOf(requestSeconds));
-  expect(text).toContain('_bucket{le="0.0025",route="/a"} 0\n');
-  expect(text).toMatch(/_bucket\{le="0.005",route="\/a"\} 3 # \{trace_id="b2"\} 0.003 [\d.]+\n/);
-  expect(text).toContain('_bucket{le="0.01",route="/a"} 3\n');
 });
 
 test('in OpenMetrics, a counter’s family has no suffix, there are no empty lines, and the last line is # EOF', async () => {
