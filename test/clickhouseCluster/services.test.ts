@@ -101,6 +101,9 @@ await describeClickHouseCluster('the services on a ClickHouse cluster', (start) 
       links: String(EVENTS_PER_SESSION),
     };
     await expect.poll(() => onEachNode(counts)).toEqual(cluster.nodes.map(() => row));
+    const [newest] = (await project.get('/v1/events?limit=1')).json().events;
+    const event = await project.get(`/v1/events/${newest.id}`);
+    expect([event.status, event.json()]).toEqual([200, newest]);
     const shards = await onEachNode<{ rows: string }>('SELECT count() AS rows FROM events_local');
     expect(new Set(shards.map((shard) => shard?.rows)).size).toBe(2);
     expect(shards.every((shard) => Number(shard?.rows) > 0)).toBe(true);
