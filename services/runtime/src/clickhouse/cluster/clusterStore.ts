@@ -74,8 +74,9 @@ async function storeOf(
   );
   const shardOf = new Map(assignments.map(({ partition, shard }) => [partition, shard]));
   const shards = [...new Set(shardOf.values())];
-  const stores = new Map(
-    shards.map((shard) => [shard, partitionStore(shardStore(shard), wholeTables, tablesOf)]),
+  const shardStores = new Map(shards.map((shard) => [shard, shardStore(shard)]));
+  const partitionStores = new Map(
+    [...shardStores].map(([shard, store]) => [shard, partitionStore(store, wholeTables, tablesOf)]),
   );
   const reads = openClusterReads({
     ...{ name, size: nodes.length, shards, tablesOf, logger },
@@ -89,9 +90,9 @@ async function storeOf(
       readsRows(sql) ? reads.run(sql, (node) => node.command(sql)) : wholeTables.command(sql),
     quorum: wholeTables,
     nodes: () => nodes.map((address) => nodeAt(address, members.joined(), tablesOf)),
-    shards: () => shards.map(shardStore),
+    shards: () => [...shardStores.values()],
     forPartition: (partition) => {
-      const store = stores.get(shardOf.get(partition) ?? '');
+      const store = partitionStores.get(shardOf.get(partition) ?? '');
       if (store === undefined) throw new Unavailable(`ClickHouse: partition ${partition} has no shard`);
       return store;
     },

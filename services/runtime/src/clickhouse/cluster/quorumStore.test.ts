@@ -72,3 +72,10 @@ test('after a failed insert, the next insert uses another replica', async () => 
   await store.insert(INSERT);
   expect(here.statements).toEqual(['INSERT INTO events_local']);
 });
+
+test('a read without a table uses another replica if a replica does not answer', async () => {
+  const [lost, here] = [aReplica(undefined), aReplica([{ parts: 3 }])];
+  const parts = (store: Store) => store.query('SELECT parts FROM system.parts');
+  expect(await parts(storeOf(lost, here))).toEqual([{ parts: 3 }]);
+  await expect(parts(storeOf(lost, lost))).rejects.toThrow(Unavailable);
+});

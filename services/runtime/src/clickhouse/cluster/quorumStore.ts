@@ -42,12 +42,22 @@ export function quorumStore(set: ReplicaSet): Store {
       throw error;
     }
   };
+  /** Reads from one replica after the other until a replica answers. */
+  const onAnyReplica = async <T>(read: (store: Store) => Promise<T>): Promise<T> => {
+    for (let untried = set.replicas.length; ; untried--) {
+      try {
+        return await onOneReplica(read);
+      } catch (error) {
+        if (!(error instanceof Unavailable) || untried <= 1) throw error;
+      }
+    }
+  };
   return {
     ...{ database, localName, insertsEndWithinMs },
     query: async (sql, params, settings) => {
       const localSql = renamed(sql);
       const tables = tablesIn(localSql, set.tablesOf);
-      if (tables.length === 0) return await onOneReplica((store) => store.query(localSql, params, settings));
+      if (tables.length === 0) return await onAnyReplica((store) => store.query(localSql, params, settings));
       return await onQuorum(set, async (store) => {
         await syncTables(store, tables);
         return await store.query(localSql, params, settings);
