@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sharedStore } from '@questlog/runtime/clickhouse/chdb/testing/storedReports';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { openFolderStore } from '@questlog/runtime/uploads/folderStore';
@@ -103,6 +104,21 @@ test('records an expiration before it removes data', async () => {
   await dropExpired(deps);
   expect(await shared.store.query(marks)).toEqual([{ is_done: 1 }]);
   expect(await rowsOf(project)).toMatchObject({ events: 0 });
+});
+
+test('removes no rows while Keeper lists a replica that is none of the nodes', async () => {
+  const { project } = aGame({ events: 1 });
+  await addRows(project, 'events', [5]);
+  const { deps } = aRetention(project);
+  const query = async <Row>(sql: string, ...more: Record<string, string>[]): Promise<Row[]> => {
+    if (sql.includes('system.replicas')) return [{ table: 'events', total: '2' } as Row];
+    return await shared.store.query(sql, ...more);
+  };
+  const node: Store = { ...shared.store, query };
+  const store = { ...shared.store, nodes: () => [{ name: 'a', shard: '1', store: node }] };
+  await expect(dropExpired({ ...deps, store })).rejects.toThrow('Keeper lists 2 replicas of events');
+  const marks = `SELECT is_done FROM retention_marks FINAL WHERE project_id = '${project.id}'`;
+  expect(await shared.store.query(marks)).toEqual([]);
 });
 
 test('removes expired files of a project, and keeps files of another project from the same day', async () => {

@@ -1,5 +1,5 @@
 /** Removes expired data. Records each expiration before the removal, so that `verify` does not report the data as missing. */
-import { onEachNode } from '@questlog/runtime/clickhouse/cluster/eachNode';
+import { onEachNode, requireAllReplicas } from '@questlog/runtime/clickhouse/cluster/eachNode';
 import { isMutating } from '@questlog/runtime/clickhouse/cluster/mutations';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Directory } from '@questlog/runtime/directory/directory';
@@ -120,6 +120,7 @@ async function dropRows(
   const isLeftOn = async (node: Pick<Store, 'query'>) =>
     (await node.query(`SELECT 1 FROM ${rows.table} WHERE ${expired} LIMIT 1`)).length > 0;
   const isLeft = async () => (await onEachNode(store, isLeftOn)).includes(true);
+  await requireAllReplicas(store, [rows.table]);
   // Waits for mutations that another process or an earlier run has started.
   await waitForMutations(store, rows.table, signal);
   const hadSome = await isLeft();

@@ -43,7 +43,10 @@ export async function onEachShard<T>(
  * @throws Unavailable if a node does not answer, or if Keeper lists a replica of the tables that is none of the nodes. The disk of
  * such a replica can contain rows that a deletion does not reach.
  */
-export async function requireAllReplicas(store: Store, tables: readonly string[]): Promise<void> {
+export async function requireAllReplicas(
+  store: Statements & Pick<Store, 'nodes'>,
+  tables: readonly string[],
+): Promise<void> {
   const nodes = store.nodes?.();
   if (nodes === undefined) return;
   const local = tables.map((table) => store.localName?.(table) ?? table);
