@@ -3,6 +3,7 @@ import type { ClickHouseError } from '@clickhouse/client';
 import { Invalid, Unavailable } from '../process/errors.ts';
 
 export const UNKNOWN_SETTING = '115';
+export const UNKNOWN_TABLE = '60';
 
 /** ClickHouse's error codes for invalid data (src/Common/ErrorCodes.cpp). An insert that fails with another code is retried. */
 const DATA_ERRORS = new Set([
@@ -61,7 +62,7 @@ const QUERY_ERRORS = new Set([
   '46', // UNKNOWN_FUNCTION
   '47', // UNKNOWN_IDENTIFIER
   '48', // NOT_IMPLEMENTED
-  '60', // UNKNOWN_TABLE
+  UNKNOWN_TABLE,
   '62', // SYNTAX_ERROR
   UNKNOWN_SETTING,
   '386', // NO_COMMON_TYPE

@@ -2,6 +2,7 @@
 import { messageOf, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
 import { pause } from '../../process/waiting.ts';
+import { QueryRejected, UNKNOWN_TABLE } from '../clickhouseErrors.ts';
 import type { Store, StoreOptions } from '../store.ts';
 import { type ClusterOptions, identify, type NodeIdentity, rejectRepeatedNodes } from './clusterNodes.ts';
 
@@ -45,7 +46,9 @@ export async function openMembers({ options, settings, logger, open }: MembersDe
   const members: Member[] = [];
   const stores: Store[] = [];
   const openWithQuorum = (address: StoreOptions, quorum: number): Store => {
-    const store = open({ ...address, querySettings: { ...settings, insert_quorum: quorum } });
+    const store = withMissingTables(
+      open({ ...address, querySettings: { ...settings, insert_quorum: quorum } }),
+    );
     stores.push(store);
     return store;
   };
@@ -84,4 +87,23 @@ export async function openMembers({ options, settings, logger, open }: MembersDe
     },
     close,
   };
+}
+
+/**
+ * Returns a store that throws `Unavailable` if a table is missing. A node that has lost its disk has no tables until Questlog
+ * restarts.
+ */
+function withMissingTables(store: Store): Store {
+  return {
+    ...store,
+    query: <Row>(...query: Parameters<Store['query']>) =>
+      store.query<Row>(...query).catch(rejectMissingTable),
+    stream: (...query) => store.stream(...query).catch(rejectMissingTable),
+    command: (sql) => store.command(sql).catch(rejectMissingTable),
+  };
+}
+
+function rejectMissingTable(error: unknown): never {
+  if (!(error instanceof QueryRejected && error.code === UNKNOWN_TABLE)) throw error;
+  throw new Unavailable(`ClickHouse: a node lacks a table: ${error.message}`, { cause: error });
 }

@@ -29,7 +29,7 @@ export interface ClusterReads {
 
 /** Time limit for a replica to fetch its missing parts. */
 const SYNC_LIMIT_MS = 10_000;
-/** Pause between two attempts to reach a node that did not answer a query. */
+/** Pause between two probes of a node that did not answer or lacked rows. */
 const PROBE_PAUSE_MS = 500;
 
 export function openClusterReads(deps: ReadDeps): ClusterReads {
@@ -44,7 +44,7 @@ export function openClusterReads(deps: ReadDeps): ClusterReads {
       return true;
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
-      silent.add(member, error);
+      silent.add(member, error, () => syncedOrAlive(member.store, tables));
       return false;
     }
   };
@@ -57,7 +57,7 @@ export function openClusterReads(deps: ReadDeps): ClusterReads {
   const onAllShards = async <T>(tables: readonly string[], work: (node: Store) => Promise<T>): Promise<T> => {
     const synced: Member[] = [];
     const missingShard = () => shards.find((shard) => !synced.some((member) => member.shard === shard));
-    // Waits for a node that did not answer an earlier query only if no other replica of its shard answers.
+    // Waits for a node that failed an earlier query only if no other replica of its shard answers.
     for (const group of silent.groups(members())) {
       if (missingShard() === undefined) break;
       const answers = await Promise.all(group.map((member) => sync(member, tables)));
@@ -84,7 +84,7 @@ async function syncedOrAlive(store: Store, tables: readonly string[]): Promise<v
   if (!(await store.ping())) throw new Unavailable('does not answer');
 }
 
-/** Remembers nodes that did not answer, until they answer a ping. */
+/** Remembers nodes that did not answer or lacked rows, until a probe succeeds. */
 class SilentNodes {
   readonly #silent = new Set<string>();
   readonly #signal: AbortSignal;
@@ -95,13 +95,18 @@ class SilentNodes {
     this.#logger = logger;
   }
 
-  add({ address: { url }, store }: Member, { message }: Error): void {
+  add({ address: { url } }: Member, { message }: Error, probe: () => Promise<void>): void {
     if (this.#silent.has(url)) return;
     this.#silent.add(url);
     this.#logger.warn('clickhouse_node_silent', { node: url, cause: message });
+    const probeSucceeds = () =>
+      probe().then(
+        () => true,
+        () => false,
+      );
     void (async () => {
       do await pause(PROBE_PAUSE_MS, this.#signal);
-      while (!this.#signal.aborted && !(await store.ping().catch(() => false)));
+      while (!this.#signal.aborted && !(await probeSucceeds()));
       this.#silent.delete(url);
     })();
   }

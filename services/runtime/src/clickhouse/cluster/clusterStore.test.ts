@@ -1,9 +1,12 @@
-/** Tests the quorum of each table, and that a node joins the cluster after the start. */
+/** Tests the quorum of each table, the node that a statement uses after a failure, and that a node joins after the start. */
+import { ClickHouseError } from '@clickhouse/client';
 import { expect, test } from 'vitest';
 import { Unavailable } from '../../process/errors.ts';
 import { silentLogger } from '../../process/logger.ts';
+import { QueryRejected } from '../clickhouseErrors.ts';
 import type { Store, StoreOptions } from '../store.ts';
 import { openClusterStore } from './clusterStore.ts';
+import { onEachNode, onEachShard } from './eachNode.ts';
 
 /** Shard and replica of each node. Shard 2 has one replica. */
 const NODES: Readonly<Record<string, readonly [shard: string, replica: string]>> = {
@@ -37,34 +40,43 @@ function answerOf(url: string, sql: string): unknown[] {
   return [];
 }
 
-/** Opens the store of a cluster whose nodes answer unless `down` has their address. */
-async function aClusterStore(down = new Set<string>()) {
+const UNKNOWN_TABLE = { code: '60', type: 'UNKNOWN_TABLE', message: 'Unknown table' };
+
+/** Addresses of nodes that do not answer, that cannot fetch parts, or that have no tables. */
+function noFaults() {
+  return { down: new Set<string>(), lagging: new Set<string>(), empty: new Set<string>() };
+}
+
+async function aClusterStore(faults = noFaults()) {
   const inserts: string[] = [];
   const commands: string[] = [];
   const open = ({ url, querySettings = {} }: StoreOptions): Store => {
-    const answer = async <T>(value: T): Promise<T> => {
-      if (down.has(url)) throw new Unavailable('connection refused');
+    const answer = async <T>(sql: string, value: T): Promise<T> => {
+      if (faults.down.has(url)) throw new Unavailable('connection refused');
+      if (faults.lagging.has(url) && sql.startsWith('SYSTEM SYNC')) throw new Unavailable('timeout');
+      if (faults.empty.has(url) && /events_local|sessions/.test(sql))
+        throw new QueryRejected(new ClickHouseError(UNKNOWN_TABLE));
       return value;
     };
     return {
       ...{ database: 'games', insertsEndWithinMs: 0 },
-      query: <Row>(sql: string) => answer(answerOf(url, sql) as Row[]),
+      query: <Row>(sql: string) => answer(sql, answerOf(url, sql) as Row[]),
       queryRaw: () => Promise.reject(new Error('not used')),
       stream: () => Promise.reject(new Error('not used')),
       command: (sql) => {
         commands.push(`${url} ${sql}`);
-        return answer(undefined);
+        return answer(sql, undefined);
       },
       insert: async ({ table }) =>
-        void inserts.push(await answer(`${table} with quorum ${querySettings['insert_quorum']}`)),
-      ping: async () => !down.has(url),
+        void inserts.push(await answer('', `${table} with quorum ${querySettings['insert_quorum']}`)),
+      ping: async () => !faults.down.has(url),
       close: async () => {},
     };
   };
   const nodes = Object.keys(NODES).map((url) => ({ url, username: '', password: '', database: 'games' }));
   const store = await openClusterStore({ name: 'main', nodes }, 'games', silentLogger, open);
   const partition = (number: number): Store => store.forPartition?.(number) ?? store;
-  return { store, partition, inserts, commands };
+  return { store, partition, inserts, commands, faults };
 }
 
 const rowsFor = (table: string) => ({ table, columns: ['id'], rows: Buffer.of(1) });
@@ -85,31 +97,69 @@ test.each([
   ['one of two replicas', 'http://b', 0],
   ['the only replica', 'http://c', 1],
 ])('a shard is usable after %s, which was unavailable at the start, answers', async (_, url, number) => {
-  const down = new Set([url]);
-  const { partition } = await aClusterStore(down);
+  const { partition, faults } = await aClusterStore({ ...noFaults(), down: new Set([url]) });
   const read = () => partition(number).query('SELECT id FROM events');
   await expect(read()).rejects.toThrow(Unavailable);
-  down.delete(url);
+  faults.down.delete(url);
   await expect.poll(read, { timeout: 5_000 }).toEqual([]);
 });
 
+const EVENTS = 'SELECT id FROM events';
+const SESSIONS = 'SELECT id FROM sessions';
+
 test('reads use nodes that answer, and name a shard without such a node', async () => {
-  const down = new Set<string>();
-  const { store, commands } = await aClusterStore(down);
-  const events = () => store.query('SELECT id FROM events');
-  const sessions = () => store.query('SELECT id FROM sessions');
-  down.add('http://b');
-  expect([await events(), await sessions()]).toEqual([[], []]);
-  // A node that did not answer is not asked again if another replica of its shard answers.
-  commands.length = 0;
-  for (let reads = 0; reads < 5; reads++) expect([await events(), await sessions()]).toEqual([[], []]);
-  expect(commands.filter((command) => command.startsWith('http://b'))).toEqual([]);
-  down.add('http://c');
+  const { store, faults } = await aClusterStore();
+  const events = () => store.query(EVENTS);
+  faults.down.add('http://b');
+  expect([await events(), await store.query(SESSIONS)]).toEqual([[], []]);
+  faults.down.add('http://c');
   await expect(events()).rejects.toThrow('ClickHouse: no replica of shard 2 answers');
-  expect(await sessions()).toEqual([]);
-  down.clear();
+  expect(await store.query(SESSIONS)).toEqual([]);
+  faults.down.clear();
   await expect.poll(events).toEqual([]);
   await store.close();
+});
+
+test.each(['down', 'lagging', 'empty'] as const)(
+  'reads do not ask a node that is %s if another replica answers, until the node has all rows',
+  async (fault) => {
+    const { store, commands, faults } = await aClusterStore();
+    const syncsOf = (table: string) =>
+      commands.filter((command) => command.startsWith(`http://b SYSTEM SYNC REPLICA ${table}`)).length;
+    faults[fault].add('http://b');
+    expect(await store.query(EVENTS)).toEqual([]);
+    const syncs = syncsOf('events_local');
+    // The probe repeats the statement that failed.
+    await expect.poll(() => syncsOf('events_local'), { timeout: 5_000 }).toBeGreaterThan(syncs + 1);
+    for (let reads = 0; reads < 5; reads++)
+      for (const sql of [SESSIONS, `${EVENTS} WHERE session_id IN (${SESSIONS})`])
+        expect(await store.query(sql)).toEqual([]);
+    expect(syncsOf('sessions')).toBe(0);
+    faults[fault].clear();
+    const readSessions = async () => {
+      await store.query(`${EVENTS} WHERE session_id IN (${SESSIONS})`);
+      return syncsOf('sessions');
+    };
+    await expect.poll(readSessions, { timeout: 5_000 }).toBeGreaterThan(0);
+    await store.close();
+  },
+);
+
+test('a deletion can continue later if a node has no tables, and the error names the node', async () => {
+  const { store, faults } = await aClusterStore();
+  faults.empty.add('http://b');
+  const error = 'http://b (b of shard 1): ClickHouse: a node lacks a table: Unknown table';
+  await expect(onEachNode(store, (node) => node.query(EVENTS))).rejects.toThrow(error);
+  const remove = 'ALTER TABLE sessions DELETE WHERE 1';
+  await expect(onEachNode(store, (node) => node.command(remove))).rejects.toThrow(error);
+});
+
+test('after a failure, the next statement on each shard uses another replica', async () => {
+  const { store, faults } = await aClusterStore();
+  faults.down.add('http://a');
+  const insert = () => onEachShard(store, (shard) => shard.command('INSERT INTO sessions VALUES (1)'));
+  await expect(insert()).rejects.toThrow(Unavailable);
+  await insert();
 });
 
 test('an insert from a query of all shards runs on a node that has all rows', async () => {

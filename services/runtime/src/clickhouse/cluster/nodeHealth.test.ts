@@ -4,16 +4,21 @@ import { Unavailable } from '../../process/errors.ts';
 import type { NodeStore, Store } from '../store.ts';
 import { nodeProblems } from './nodeHealth.ts';
 
-/** @param state lag in seconds and number of read-only tables. Undefined if the node does not answer. */
-function aNode(name: string, shard: string, state: readonly [lag: number, readOnly: number] | undefined) {
+/** @param state lag in seconds, and numbers of read-only tables and of all tables. Undefined if the node does not answer. */
+function aNode(
+  name: string,
+  shard: string,
+  state: readonly [lag: number, readOnly: number, tables?: number] | undefined,
+) {
   const query = async () => {
     if (state === undefined) throw new Unavailable('connection refused');
-    return [{ lag: String(state[0]), readOnly: String(state[1]) }];
+    const [lag, readOnly, tables = 5] = state;
+    return [{ lag: String(lag), readOnly: String(readOnly), tables: String(tables) }];
   };
   return { name, shard, store: { query } as unknown as Store } satisfies NodeStore;
 }
 
-test('names a lost shard, silent nodes, read-only nodes, and nodes that lack rows', async () => {
+test('names a lost shard, silent nodes, read-only nodes, and nodes that lack tables or rows', async () => {
   expect(await nodeProblems([aNode('a', '1', [9, 0]), aNode('b', '2', [0, 0])])).toBeUndefined();
   expect(
     await nodeProblems([
@@ -22,8 +27,9 @@ test('names a lost shard, silent nodes, read-only nodes, and nodes that lack row
       aNode('c', '2', undefined),
       aNode('d', '2', undefined),
       { name: 'e', shard: undefined, store: undefined },
+      aNode('f', '1', [0, 0, 0]),
     ]),
   ).toBe(
-    'no replica of shard 2 answers, so queries of events fail; a lacks the rows of the last 35 s; b is read-only, for example without Keeper; c does not answer; d does not answer; e does not answer',
+    'no replica of shard 2 answers, so queries of events fail; a lacks the rows of the last 35 s; b is read-only, for example without Keeper; c does not answer; d does not answer; e does not answer; f has no tables; restart Questlog to create them',
   );
 });

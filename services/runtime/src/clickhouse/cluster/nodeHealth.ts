@@ -1,4 +1,4 @@
-/** Warns of nodes of a ClickHouse cluster that do not answer, cannot write, or lack recent rows. */
+/** Warns of nodes of a ClickHouse cluster that do not answer, cannot write, or lack tables or recent rows. */
 import type { Health } from '../../process/health.ts';
 import { runPeriodically, withinLimit } from '../../process/waiting.ts';
 import type { NodeStore, Store } from '../store.ts';
@@ -24,7 +24,7 @@ export async function nodeProblems(nodes: readonly NodeStore[]): Promise<string 
   const problems = await Promise.all(nodes.map(problemOf));
   const isLost = (shard: string | undefined): boolean =>
     shard !== undefined &&
-    nodes.every((node, index) => node.shard !== shard || problems[index]?.isSilent === true);
+    nodes.every((node, index) => node.shard !== shard || problems[index]?.isUnusable === true);
   const lostShards = [...new Set(nodes.map(({ shard }) => shard))].filter(isLost);
   const sentences = [
     ...lostShards.map((shard) => `no replica of shard ${shard} answers, so queries of events fail`),
@@ -37,19 +37,25 @@ export async function nodeProblems(nodes: readonly NodeStore[]): Promise<string 
 
 interface NodeProblem {
   readonly text: string;
-  readonly isSilent: boolean;
+  /** True if queries fail on the node. */
+  readonly isUnusable: boolean;
 }
 
-const SILENT: NodeProblem = { text: 'does not answer', isSilent: true };
+const SILENT: NodeProblem = { text: 'does not answer', isUnusable: true };
+const EMPTY: NodeProblem = { text: 'has no tables; restart Questlog to create them', isUnusable: true };
 
 async function problemOf({ store }: NodeStore): Promise<NodeProblem | undefined> {
-  const state = store?.query<{ lag: string; readOnly: string }>(
-    `SELECT max(absolute_delay) AS lag, countIf(is_readonly) AS readOnly FROM system.replicas
+  const state = store?.query<Record<'tables' | 'lag' | 'readOnly', string>>(
+    `SELECT count() AS tables, max(absolute_delay) AS lag, countIf(is_readonly) AS readOnly FROM system.replicas
      WHERE database = currentDatabase()`,
   );
   const [row] = await withinLimit(state ?? Promise.resolve([]), ANSWER_LIMIT_MS, () => []).catch(() => []);
   if (row === undefined) return SILENT;
-  if (Number(row.readOnly) > 0) return { text: 'is read-only, for example without Keeper', isSilent: false };
+  if (Number(row.tables) === 0) return EMPTY;
+  if (Number(row.readOnly) > 0)
+    return { text: 'is read-only, for example without Keeper', isUnusable: false };
   const lag = Number(row.lag);
-  return lag < MAX_LAG_SECONDS ? undefined : { text: `lacks the rows of the last ${lag} s`, isSilent: false };
+  return lag < MAX_LAG_SECONDS
+    ? undefined
+    : { text: `lacks the rows of the last ${lag} s`, isUnusable: false };
 }
