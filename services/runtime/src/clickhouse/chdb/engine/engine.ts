@@ -17,6 +17,7 @@ import {
   isReaderSetting,
   listsSettings,
   namesInClauses,
+  namesInSubqueries,
   readerViolation,
   settingsInClauses,
 } from './readerAccess.ts';
@@ -258,7 +259,8 @@ async function restrict(
   const isAllowed = studio === undefined ? isReaderSetting : isStudioSetting;
   const violation = readerViolation(normalized) ?? (studio && studioViolation(normalized));
   if (violation !== undefined) throw exceptions.accessDenied(`${READER}: ${violation}.`);
-  for (const name of [...settings.keys(), ...namesInClauses(normalized)]) {
+  const inClauses = studio === undefined ? namesInSubqueries(normalized) : namesInClauses(normalized);
+  for (const name of [...settings.keys(), ...inClauses]) {
     if (!isAllowed(name)) throw exceptions.readonly(`Cannot modify '${name}' setting in readonly mode.`);
   }
   await run(`SET ROLE ${studio === undefined ? READER : STUDIO}`);

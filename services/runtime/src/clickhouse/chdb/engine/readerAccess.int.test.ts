@@ -25,7 +25,7 @@ async function attack(query: string): Promise<string> {
     .replaceAll('@FILE@', join(it.directory, 'secret'))
     .replaceAll('@OUT@', join(it.directory, 'written'))
     .replaceAll('default.private', 'other.private');
-  const parameters = { param_f: 'file', param_t: 'system.processes' };
+  const parameters = { param_f: 'file', param_t: 'system.processes', param_y: "('a')" };
   const answer = await it.askAsReader(text, parameters).catch((error: Error) => `refused: ${error.message}`);
   expect(answer).not.toContain(SECRET);
   expect(existsSync(join(it.directory, 'written'))).toBe(false);
@@ -63,6 +63,8 @@ test.each([
   ["SELECT a, name FROM (VALUES (1, 'a')) AS t (a, name)", '1\ta\n'],
   ["SELECT count() FROM events WHERE id LIKE '%file(%' OR id = 'INTO OUTFILE'", '0\n'],
   ["SELECT getSetting('max_threads') SETTINGS max_threads = 3, session_timezone = 'UTC'", '3\n'],
+  // A BI tool can name a setting that a reader cannot change, with its current value.
+  ["SELECT getSetting('max_rows_to_sort') SETTINGS max_rows_to_sort = 0", '0\n'],
   ["SELECT (SELECT getSetting('join_use_nulls') SETTINGS join_use_nulls = 1)", 'true\n'],
   [
     'WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t WHERE n < 3) SELECT max(n) FROM t',
@@ -88,6 +90,13 @@ test('accepts a client’s settings within their limits, and rejects others by n
     /Cannot modify 'format_schema' setting in readonly/,
   );
   await expect(it.askAsReader('SELECT 1', { database: 'system' })).rejects.toThrow(/ACCESS_DENIED/);
+});
+
+test('accepts query parameters whose types contain text', async () => {
+  const query =
+    "SELECT {e:Enum8('a\\'b' = 1)}, toTypeName({d:DateTime64(3, 'UTC')}), {a:Array(Tuple(n Int8))}";
+  const parameters = { param_e: "a'b", param_d: '2026-01-01 00:00:00.000', param_a: '[(1)]' };
+  expect(await it.askAsReader(query, parameters)).toBe("a\\'b\tDateTime64(3, \\'UTC\\')\t[(1)]\n");
 });
 
 test.each([

@@ -4,7 +4,7 @@
  * SQL are rejected, because the string can be computed at run time.
  */
 import { MAX_READER_MEMORY_BYTES, MAX_READER_SECONDS, MAX_RESULT_BYTES } from './limits.ts';
-import { maskQuoted, sqlString } from './sqlText.ts';
+import { isUnambiguous, maskQuoted, sqlString } from './sqlText.ts';
 
 /** Tables of `system` that readers can read. These tables contain no users and no queries. */
 export const readableSystemTables: readonly string[] = words(`
@@ -106,8 +106,22 @@ export function namesInClauses(normalized: string): string[] {
 
 const EXCERPT_CHARACTERS = 60;
 
+/**
+ * Returns the names of the settings in the subqueries of a statement. Excludes a SETTINGS clause at the end of a single SELECT,
+ * because the engine itself rejects such a clause if the clause changes a setting that is not allowed.
+ */
+export function namesInSubqueries(normalized: string): string[] {
+  const text = maskQuoted(normalized);
+  const end = text.lastIndexOf(' SETTINGS ');
+  const isSingle = /^(?:SELECT|WITH)\b/.test(text) && !/\b(?:UNION|INTERSECT|EXCEPT|PARALLEL)\b/.test(text);
+  const isChecked = isSingle && end > text.lastIndexOf(')');
+  return namesInClauses(isChecked ? normalized.slice(0, end) : normalized);
+}
+
 /** Returns the reason why the read-only account must not run the statement. Undefined if the statement is allowed. */
 export function readerViolation(normalized: string): string | undefined {
+  if (!isUnambiguous(normalized))
+    return 'the type of a query parameter may not contain comments or quoted names';
   const tokens = tokensOf(normalized);
   const verb = tokens.find(({ text }) => text !== '(')?.text ?? '';
   if (!READ_VERBS.has(verb)) return 'only SELECT, SHOW, DESCRIBE, EXISTS and EXPLAIN are allowed';

@@ -20,3 +20,16 @@ export function maskQuoted(normalized: string): string {
     .replaceAll(/\\./gs, '__')
     .replaceAll(/'[^']*'|`[^`]*`/g, (quoted) => `${quoted[0]}${'_'.repeat(quoted.length - 2)}${quoted[0]}`);
 }
+
+/**
+ * Returns true if ClickHouse ends every quoted text of a normalized statement where `maskQuoted` ends the text. ClickHouse's
+ * formatter copies the type of a query parameter (`{name:Type}`) from the client's statement, so a type can contain comments and
+ * double quotes. Such a comment can contain a single quote, which hides the rest of the statement. Returns false for such
+ * statements, and for a type with backquotes, whose escape sequences the formatter does not resolve.
+ */
+export function isUnambiguous(normalized: string): boolean {
+  const text = maskQuoted(normalized);
+  return UNQUOTED_AND_MASKED.test(text) && !/\{[^{}`]*`/.test(text);
+}
+
+const UNQUOTED_AND_MASKED = /^(?:[\w !%&()*+,.:<=>?@[\]^{|}~]|'_*'|`_*`|-(?!-)|\/(?![*/]))*$/;

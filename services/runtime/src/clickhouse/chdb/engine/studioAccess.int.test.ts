@@ -1,5 +1,8 @@
 /** Tests the accounts of studios: attacks that read another studio's rows, and figures about the rows of all studios. */
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { STUDIO_RULES, STUDIO_TABLES, type StudioReader } from '../../studioTables.ts';
 import { aClickHouse, auth, type TestServer } from '../testing/aClickHouse.ts';
@@ -29,8 +32,9 @@ function addAccount(
   tenantId: string,
   projectId: string | null,
   expiresAt: number | null = null,
+  password = PASSWORD,
 ) {
-  const sha256 = createHash('sha256').update(PASSWORD).digest('hex');
+  const sha256 = createHash('sha256').update(password).digest('hex');
   studios.set(username, { username, sha256, tenantId, projectId, expiresAt });
 }
 
@@ -73,7 +77,8 @@ async function attack(
   parameters: Record<string, string> = {},
 ): Promise<string> {
   const body = statement.replaceAll('@OTHER@', OTHER).replaceAll('@OWN@', OWN);
-  const url = `${it.server.url}/?${new URLSearchParams({ param_t: 'questlog.events', ...parameters })}`;
+  const defaults = { param_t: 'questlog.events', param_x: '[]', param_y: "('a')" };
+  const url = `${it.server.url}/?${new URLSearchParams({ ...defaults, ...parameters })}`;
   const response = await fetch(url, { method: 'POST', body, headers: auth(account) });
   const text = await response.text();
   // An error repeats the statement, which can contain the id of the other studio.
@@ -171,6 +176,9 @@ test('lists the studio’s tables and columns for clients', async () => {
     'SELECT count(system.columns.name) > 100 FROM system.tables JOIN system.columns USING (database)';
   expect(await attack(joined)).toBe('1');
   expect(await attack('DESCRIBE system.one')).toMatch(/^dummy/);
+  for (const column of ['character_octet_length AS BUFFER_LENGTH', 'character_maximum_length'])
+    expect(await attack(`SELECT ${column} FROM information_schema.columns LIMIT 1`)).toBe('\\N');
+  expect(await attack('SELECT character_octet_length FROM system.columns LIMIT 1')).toBe('\\N');
   expect(await attack('EXISTS system.one')).toBe('1');
 });
 
@@ -181,12 +189,29 @@ test('a studio runs one query at a time, and cannot cancel or delay the query of
   const long = attack('SELECT sleep(2)', other, { query_id: 'long' });
   const running = "SELECT count() FROM system.processes WHERE query LIKE 'SELECT sleep(2%'";
   await expect.poll(() => it.number(running)).toBe(1);
+  // An update of the accounts replaces the objects.
+  addAccount('reader-3', OTHER, null);
   const next = attack('SELECT 1', other);
   const killed = attack("KILL QUERY WHERE query_id = 'long'");
   const own = attack('SELECT 1');
   await Promise.all([long.then(note('long')), next.then(note('next')), own.then(note('own'))]);
   expect(ended).toEqual(['own', 'long', 'next']);
   expect([await long, await killed]).toEqual(['0', '']);
+});
+
+test.each([
+  ['was dropped', () => studios.delete('reader-6')],
+  ['has another password', () => addAccount('reader-6', OTHER, null, null, 'other')],
+  ['has expired', () => addAccount('reader-6', OWN, null, Date.now() - 1)],
+])('a statement is rejected if its account %s while the statement was sent', async (_, change) => {
+  addAccount('reader-6', OWN, null);
+  const headers = { ...auth({ username: 'reader-6', password: PASSWORD }), expect: '100-continue' };
+  const sending = request(it.server.url, { method: 'POST', headers });
+  await once(sending, 'continue');
+  change();
+  sending.end('SELECT 1');
+  const [response] = await once(sending, 'response');
+  expect([response.statusCode, await text(response)]).toEqual([403, expect.stringMatching(/^Code: 516/)]);
 });
 
 test('an expired, dropped, or wrong account is rejected', async () => {

@@ -93,7 +93,8 @@ const HIDDEN_NAMES = /^(?:mergetree.*|filesystem.*|_(?:part|block|disk|row|sampl
 /** Table functions that take the names of tables as texts, for example of `system`, so that no check finds the names. */
 const NAMES_IN_TEXTS = new Set(words('merge loop'));
 /** Columns of `system.tables`, `system.columns`, and `information_schema.tables` that contain numbers of rows or bytes. */
-const SIZES = /(?:_rows|_bytes|_marks|_length)|_bytes_|^(?:active_)?parts$|^statistics$|^serialization_hint$/;
+const SIZES =
+  /_(?:rows|bytes|marks)|(?:data|index)_length|^(?:active_)?parts$|^statistics$|^serialization_hint$/;
 const HIDDEN_SYSTEM_TABLES = new Set(
   words(`
     parts parts_columns projections projection_parts projection_parts_columns data_skipping_indices view_refreshes

@@ -1,7 +1,6 @@
 /** Runs a parsed query. A SELECT writes its result to a file, and an INSERT reads its data from a file. */
 
 import type { ByteStream } from '../../../process/inflate.ts';
-import type { StudioReader } from '../../studioTables.ts';
 import { type Admission, createAdmission } from '../engine/admission.ts';
 import type { WriteOutcome } from '../engine/chdbAddon.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -65,7 +64,13 @@ export async function execute(execution: Execution, body: ByteStream): Promise<E
   const killed = head.access === 'reader' && KILL_BY_ID.exec(sql)?.groups?.['id'];
   if (killed) return killReader(execution, killed);
   return await withAdmission(execution, async () => {
+    head.checkAccount?.();
     const normalized = await normalize(sql);
+    // The formatter prints the function of `APPLY` as the client wrote it, so the printed text can be another statement.
+    if (head.access === 'reader' && (await normalize(normalized)) !== normalized)
+      throw exceptions.accessDenied(
+        'reader: the statement has another meaning after ClickHouse has formatted it.',
+      );
     const statement = readStatement(normalized);
     if (statement.kind !== 'write') return await runRead(execution, statement, normalized);
     if (head.access === 'product') return await runWrite(execution, sql);
@@ -88,7 +93,7 @@ function killReader({ readers, head }: Execution, killed: string): ExecutionResu
 
 /** Runs the work when a query of the account can start. The account of a studio runs only one query at a time. */
 async function withAdmission<T>({ admission, head, signal }: Execution, work: () => Promise<T>): Promise<T> {
-  const releaseOwn = head.studio && (await admissionOf(head.studio).enter(signal));
+  const releaseOwn = head.studio && (await admissionOf(head.studio.username).enter(signal));
   try {
     const release = await admission[head.access].enter(signal);
     return await work().finally(release);
@@ -97,13 +102,14 @@ async function withAdmission<T>({ admission, head, signal }: Execution, work: ()
   }
 }
 
-function admissionOf(studio: StudioReader): Admission {
-  const admission = studioAdmissions.get(studio) ?? createAdmission(1);
-  studioAdmissions.set(studio, admission);
+function admissionOf(username: string): Admission {
+  const admission = studioAdmissions.get(username) ?? createAdmission(1);
+  studioAdmissions.set(username, admission);
   return admission;
 }
 
-const studioAdmissions = new WeakMap<StudioReader, Admission>();
+/** Admissions by the name of the account, because an update of the accounts replaces all objects of accounts. */
+const studioAdmissions = new Map<string, Admission>();
 
 async function insertData(
   execution: Execution,

@@ -97,11 +97,19 @@ function authenticate(
   const accesses: readonly Access[] = ['product', 'reader'];
   const access = accesses.find((name) => credentials !== undefined && areEqual(accounts[name], credentials));
   if (access !== undefined) return { access };
-  const studio = accounts.studios.get(credentials?.username ?? '');
-  if (studio !== undefined && hasPassword(studio, credentials?.password ?? ''))
-    return { access: 'reader', studio };
+  const findStudio = () => {
+    const studio = accounts.studios.get(credentials?.username ?? '');
+    return studio && hasPassword(studio, credentials?.password ?? '') ? studio : undefined;
+  };
   const name = credentials?.username ?? accounts.product.username;
   const message = `${name}: Authentication failed: password is incorrect, or there is no user with such name.`;
+  const studio = findStudio();
+  if (studio !== undefined) {
+    const checkAccount = () => {
+      if (findStudio() === undefined) throw exceptions.authenticationFailed(message);
+    };
+    return { access: 'reader', studio, checkAccount };
+  }
   if (credentials !== undefined) throw exceptions.authenticationFailed(message);
   response.setHeader('WWW-Authenticate', 'Basic realm="ClickHouse server HTTP API"');
   throw exceptions.requiredPassword(message);

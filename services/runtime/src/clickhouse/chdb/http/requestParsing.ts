@@ -11,6 +11,8 @@ export interface Caller {
   access: Access;
   /** Account of a studio, which has the access `reader`. Undefined for other accounts. */
   studio?: StudioReader;
+  /** Throws if the account of a studio was dropped, has expired, or has a new password since the authentication. */
+  checkAccount?: () => void;
 }
 
 export interface RequestHead extends Caller {

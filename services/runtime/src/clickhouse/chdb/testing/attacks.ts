@@ -258,6 +258,12 @@ export const refused: readonly string[] = [
   "SELECT value FROM system.settings, url('http://127.0.0.1:1/', CSV, 'a String')",
   "SELECT value FROM system.settings SETTINGS readonly = 0",
   "SELECT value FROM system.settings UNION ALL SELECT user FROM system.processes",
+  "SELECT {y:Tuple(\"'\" String)}, file('@FILE@')",
+  "SELECT {y:Tuple(String /* ' */)}, file('@FILE@')",
+  "DESCRIBE (SELECT {y:Tuple(\"'\" String)}) INTO OUTFILE '@OUT@'",
+  "SELECT * APPLY `toString FROM (SELECT getSetting(\\'log_comment\\') settings log_comment = \\'x\\') UNION ALL SELECT \\'a\\'` FROM system.one",
+  'SELECT 1 SETTINGS max_rows_to_sort = 5',
+  "SELECT 1 UNION ALL SELECT getSetting('max_rows_to_sort') SETTINGS max_rows_to_sort = 5",
 ];
 
 /** Unusual queries that are allowed, because they access no data outside the reader's databases. */

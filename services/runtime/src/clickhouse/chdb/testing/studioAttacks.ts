@@ -59,6 +59,11 @@ export const answeredFromOwnRows: readonly (readonly [statement: string, answer:
 // biome-ignore format: one attack a line
 export const rejectedForStudios: readonly string[] = [
   "SELECT * FROM events SETTINGS log_comment = 'x @OTHER@ '",
+  "SELECT * FROM (SELECT {x:Array(String /* ' */)} AS x, tenant_id, payload FROM events SETTINGS log_comment = 'q @OTHER@ ')",
+  "SELECT * FROM (SELECT {x:Array(String -- '\n)} AS x, tenant_id, payload FROM events SETTINGS log_comment = 'q @OTHER@ ')",
+  "SELECT * FROM (SELECT {y:Tuple(\"'\" String)} AS y, tenant_id, payload FROM events SETTINGS log_comment = 'q @OTHER@ ')",
+  "SELECT * APPLY `toString FROM (SELECT payload, toString(tenant_id) FROM events settings log_comment = \\'q @OTHER@ \\') UNION ALL SELECT \\'a\\', \\'b\\'` FROM (SELECT 1)",
+  "SELECT * APPLY `toString FROM (SELECT payload, toString(tenant_id) FROM events WHERE 1 > .5SETTINGS log_comment = \\'q @OTHER@ \\') UNION ALL SELECT \\'a\\', \\'b\\'` FROM (SELECT 1)",
   "SELECT * FROM (SELECT * FROM events SETTINGS log_comment = 'x @OTHER@ ')",
   "SELECT * FROM (SELECT * FROM events SETTINGS max_threads = 1, log_comment = 'x @OTHER@ ')",
   "SELECT * FROM (SELECT * FROM events SETTINGS additional_table_filters = {'a': '1'}, log_comment = 'x @OTHER@ ')",
@@ -119,6 +124,11 @@ export const rejectedForStudios: readonly string[] = [
   'SELECT data_compressed_bytes FROM system.columns',
   'SELECT * FROM information_schema.tables',
   'SELECT table_rows FROM INFORMATION_SCHEMA.TABLES',
+  'SELECT data_length FROM information_schema.tables',
+  'SELECT index_length FROM information_schema.tables',
+  "SELECT * FROM events SETTINGS max_rows_to_sort = 0",
+  // If ClickHouse had column aliases for tables, an alias could hide the name of a size.
+  'SELECT x FROM system.one AS t (x)',
   'SHOW MERGES',
   'SHOW PROCESSLIST',
   'SELECT filesystemAvailable()',
