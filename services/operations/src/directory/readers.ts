@@ -13,9 +13,9 @@ import { expiryOf, formatMillis } from './rotateToken.ts';
 
 const PASSWORD_BYTES = 32;
 
-/** Makes ClickHouse accept the accounts of the directory, now and after a truncation of the directory's topic. */
+/** Makes ClickHouse accept the accounts of the directory, now and after every change of the accounts by any process. */
 export async function openReaders(
-  { current, onTruncation }: Pick<DirectoryHandle, 'current' | 'onTruncation'>,
+  { current, onReaders }: Pick<DirectoryHandle, 'current' | 'onReaders'>,
   accounts: StudioAccounts | undefined,
 ): Promise<() => Promise<void>> {
   const apply = async () => {
@@ -25,7 +25,7 @@ export async function openReaders(
     }));
     await accounts?.set(studios);
   };
-  onTruncation(() => void apply());
+  onReaders(() => void apply());
   await apply();
   return apply;
 }
@@ -65,7 +65,10 @@ export function readerOperations({ directory, clock, studioAccounts, applyReader
       requiredAccounts(studioAccounts);
       const password = newPassword();
       const reader = await change('reader', canonicalUuid(idText) ?? '', (known) => {
-        const entity = { ...existing(idText, known), sha256: sha256Hex(password) };
+        const old = existing(idText, known);
+        if (old.expiresAt !== null && old.expiresAt <= clock.now())
+          throw new Rejected('not_found', `the reader ${idText} has expired; create a new reader`);
+        const entity = { ...old, sha256: sha256Hex(password) };
         return { entity, answer: entity };
       });
       return await created(reader, password);

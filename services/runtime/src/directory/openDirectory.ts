@@ -38,6 +38,8 @@ export interface DirectoryHandle {
   /** Resolves after this process has read all records that the log contains now. @throws Unavailable after `WAIT_MS`. */
   caughtUp(): Promise<void>;
   onTruncation(listener: (truncation: RepairedTruncation) => void): void;
+  /** Calls the listener after this process has read a change of `current.readers`. */
+  onReaders(listener: () => void): void;
   /** Returns the offset below which this process has read the topic. */
   readOffset(): number;
   readonly failed: Promise<never>;
@@ -53,6 +55,7 @@ export type Decide<K extends EntityKind, T> = (current: Entity<K> | undefined) =
 type Entity<K extends EntityKind> = NonNullable<DirectoryEntry[K]>;
 
 const EMPTY_ENTRY: DirectoryEntry = { tenant: null, project: null, token: null };
+const READER_KEYS = entityKey('reader', '');
 const WAIT_MS = 5_000;
 const COPY_AFTER_MS = 5_000;
 const MAX_ATTEMPTS = 20;
@@ -73,6 +76,7 @@ export async function openDirectory(
   const decodeEntry = entryDecoder(decoder, logger);
   const closed = new AbortController();
   const listeners: ((truncation: RepairedTruncation) => void)[] = [];
+  const readerListeners: (() => void)[] = [];
   /** Records below this offset are skipped, because the repair of a truncation has already read them. */
   let rebuiltTo = 0;
   let repaired: Promise<void> = Promise.resolve();
@@ -83,7 +87,7 @@ export async function openDirectory(
     for (const ineffectiveOffsets of pendingChanges)
       for (const offset of rebuilt.ineffectiveOffsets) ineffectiveOffsets.add(offset);
     rebuiltTo = rebuilt.end;
-    for (const listener of listeners) listener(rebuilt);
+    for (const listener of [...listeners, ...readerListeners]) listener(rebuilt);
   };
   const tail = await log.tail({
     topic: TOPICS.directory,
@@ -104,6 +108,7 @@ export async function openDirectory(
         if (!isEffective)
           for (const ineffectiveOffsets of pendingChanges) ineffectiveOffsets.add(record.offset);
         else if (entry !== undefined) applyEntry(current, record.key ?? '', entry);
+        if (record.key?.startsWith(READER_KEYS)) for (const listener of readerListeners) listener();
       }
     },
   });
@@ -119,6 +124,7 @@ export async function openDirectory(
     change: (kind, id, decide) => change(shared, kind, id, decide),
     caughtUp: coalesceCalls(async () => await readUpTo(shared, await log.endOffsets(TOPICS.directory))),
     onTruncation: (listener) => void listeners.push(listener),
+    onReaders: (listener) => void readerListeners.push(listener),
     readOffset: () => tail.positions()[0] ?? 0,
     close: () => {
       closed.abort(new Unavailable('the directory was closed'));
