@@ -66,7 +66,8 @@ export async function execute(execution: Execution, body: ByteStream): Promise<E
   return await withAdmission(execution, async () => {
     head.checkAccount?.();
     const normalized = await normalize(sql);
-    // The formatter prints the function of `APPLY` as the client wrote it, so the printed text can be another statement.
+    // ClickHouse's formatter prints the function after `APPLY` without quotes. A reader can therefore choose a function name with
+    // which the formatted text is a different statement.
     if (head.access === 'reader' && (await normalize(normalized)) !== normalized)
       throw exceptions.accessDenied(
         'reader: the statement has another meaning after ClickHouse has formatted it.',
