@@ -233,7 +233,7 @@ async function respond(
 
   const sampled = batch.countOf(NEW | SAMPLED_OUT, NEW | SAMPLED_OUT);
   const events = batch.countOf(NEW, NEW);
-  const appended = events === 0 ? undefined : appendBatch(deps, request, { ledger, receivedAt });
+  const appended = events === 0 ? undefined : appendBatch(deps, batch, request, { ledger, receivedAt });
   const reportIds = reportIdsOf(deps, request, linked);
   const { revision } = principal;
   const answer = answerOf(batch, { body, revision }, reportIds, { elements, problems, requestId });

@@ -50,17 +50,13 @@ export class RandomPool {
 
 const POOL_BYTES = 16 * 1024;
 
-interface AppendBatchDeps extends StoreEventsDeps {
-  readonly batch: EventBatch;
-}
-
 /** Returns a promise for the end of the append. The caller can use the arrays, which contain the ids, before the next `await`. */
 export function appendBatch(
-  deps: AppendBatchDeps,
+  deps: StoreEventsDeps,
+  batch: EventBatch,
   request: EventsRequest,
   { ledger, receivedAt }: { readonly ledger: QuotaLedger | undefined; readonly receivedAt: number },
 ): Promise<void> {
-  const { batch } = deps;
   const { principal, idempotency, body } = request;
   const { tenant, project, revision } = principal;
   batch.columns.setMissingTimes(receivedAt);
@@ -77,7 +73,10 @@ export function appendBatch(
   batch.flagOverQuota(remaining, count);
   const fields = { tenantId: tenant.id, projectId: project.id, receivedAt, revision, idempotency, body };
   const overQuota = Math.min(count, Math.max(0, count - remaining));
-  return appendRecords(deps, tenant.id, appendsOf(deps, fields, records, names), { ledger, overQuota });
+  return appendRecords(deps, tenant.id, appendsOf(deps, batch, fields, records, names), {
+    ledger,
+    overQuota,
+  });
 }
 
 function quotaOf(tenant: Principal['tenant']): number {
@@ -94,7 +93,8 @@ function shapeOf(batch: EventBatch, request: EventsRequest): RecordShape {
 }
 
 function appendsOf(
-  { batch, codec, partitions }: AppendBatchDeps,
+  { codec, partitions }: StoreEventsDeps,
+  batch: EventBatch,
   fields: RequestFields,
   parts: readonly RecordPart[],
   names: Names,
@@ -119,7 +119,7 @@ interface Names extends IdParts {
 }
 
 function randomNames(
-  { random }: Pick<AppendBatchDeps, 'random'>,
+  { random }: Pick<StoreEventsDeps, 'random'>,
   events: number,
   records: number,
   receivedAt: number,

@@ -4,19 +4,11 @@
  */
 import { createHash } from 'node:crypto';
 import { Rejected } from '@questlog/runtime/http/rejected';
-import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, retry } from '@questlog/runtime/process/waiting';
 import type { ProblemCode } from '@questlog/schemas/http/problem';
 import { canonicalUuid, uuidV8 } from '@questlog/schemas/uuid';
 import type { administer } from './administer.ts';
-
-export interface TestEventDeps {
-  readonly tokens: Pick<ReturnType<typeof administer>, 'createToken' | 'revokeToken'>;
-  readonly clock: Clock;
-  /** Base URL of the games' listener, without a trailing slash. If it is empty, the operator must set QUESTLOG_URL. */
-  readonly gamesUrl: string;
-}
 
 const TOKEN_LIFETIME_MS = 60_000;
 /** Maximum wait for a new token. Each ingest process accepts the token within two seconds, and answers 401 until then. */
@@ -26,16 +18,17 @@ const REQUEST_LIMIT_MS = 10_000;
 
 /**
  * Returns the created event as JSON.
+ * @param gamesUrl URL of the games' listener without a slash at the end. If it is empty, the operator must set QUESTLOG_URL
  * @throws Rejected with the problem that a game would get
  * @throws Unavailable if the games' listener is unavailable
  */
 export async function sendTestEvent(
-  { tokens, clock, gamesUrl }: TestEventDeps,
-  projectIdText: string,
-  requestId: string,
+  tokens: Pick<ReturnType<typeof administer>, 'createToken' | 'revokeToken'>,
+  gamesUrl: string,
+  { projectIdText, requestId, nowMs }: { projectIdText: string; requestId: string; nowMs: number },
 ): Promise<object> {
   const projectId = canonicalUuid(projectIdText) ?? projectIdText;
-  const expiresAt = new Date(clock.now() + TOKEN_LIFETIME_MS).toISOString();
+  const expiresAt = new Date(nowMs + TOKEN_LIFETIME_MS).toISOString();
   if (gamesUrl === '')
     throw new Unavailable(
       "set QUESTLOG_URL to the address of the games' listener; the test event is sent there",

@@ -162,7 +162,11 @@ function directoryHandlers(
     replaceSwitches: async (ctx, { body, params }) =>
       tagged(ctx, await changes.run('', () => replace(params.id, body, ctx.get('If-Match')))),
     sendTestEvent: (ctx, { params }) =>
-      sendTestEvent({ ...deps, tokens: entities }, params.id, ctx.response.get('X-Request-Id')),
+      sendTestEvent(entities, deps.gamesUrl, {
+        projectIdText: params.id,
+        requestId: ctx.response.get('X-Request-Id'),
+        nowMs: deps.clock.now(),
+      }),
   };
 }
 
