@@ -26,6 +26,8 @@ export interface EventsRequest {
   readonly isLenient: boolean;
 }
 
+export type EventStates = Pick<EventBatch, 'states' | 'sampleRates'>;
+
 /** Events of the current request. Later requests reuse the arrays, because new arrays cost more time than a request. */
 export class EventBatch implements EventArrays {
   readonly columns = new EventColumns();
@@ -38,7 +40,9 @@ export class EventBatch implements EventArrays {
 
   /**
    * Finds the session of each event, and returns the problems of events with an unknown session or with a build that the token
-   * may not write. Returns undefined if a session is not cached and has not been looked up.
+   * may not write. Returns undefined if a session is not cached and has not been looked up. After the lookup, an
+   * unknown session stays unknown even if a client registers the session while the request waits. Otherwise, the request could
+   * store an event for which it has not claimed its idempotency key.
    * @param found looked-up sessions by id. Undefined before the lookup
    */
   findSessions(
@@ -57,12 +61,14 @@ export class EventBatch implements EventArrays {
         requestLane ??= laneOfSession(idempotency?.key ?? crypto.randomUUID(), tenant.spread);
       } else {
         const idOf = (): string => columns.sessionIdOf(event) ?? '';
-        session = cache.peek(project.id, columns.sessionWords, event * 4, idOf);
+        const isUnknown = found?.has(idOf()) === false;
+        session = isUnknown ? null : cache.peek(project.id, columns.sessionWords, event * 4, idOf);
         if (session === undefined) {
-          if (found === undefined) return undefined;
-          session = toRecent(project.id, found.get(idOf()));
-          if (session === null) ofEvent = [unknownSession(columns.index[event] ?? 0, idOf(), project.id)];
+          const lookedUp = found?.get(idOf());
+          if (lookedUp === undefined) return undefined;
+          session = toRecent(project.id, lookedUp);
         }
+        if (isUnknown) ofEvent = [unknownSession(columns.index[event] ?? 0, idOf(), project.id)];
       }
       if (buildIds !== undefined && ofEvent.length === 0) {
         const builds = { buildId: columns.buildIdOf(event), sessionId: session?.buildId };
@@ -149,6 +155,19 @@ export class EventBatch implements EventArrays {
     return rejected.map((event) => this.columns.index[event] ?? 0);
   }
 
+  /** Copies the results of the switches and of the rate limit, because other requests change the arrays during an `await`. */
+  copyStates(): EventStates {
+    const { count } = this.columns;
+    return { states: this.states.slice(0, count), sampleRates: this.sampleRates.slice(0, count) };
+  }
+
+  /** Restores copied states after the body was read again. Events that have become invalid in the meantime stay invalid. */
+  restoreStates({ states, sampleRates }: EventStates): void {
+    for (let event = 0; event < this.columns.count; event++)
+      if (this.states[event] !== 0) this.states[event] = states[event] ?? 0;
+    this.sampleRates.set(sampleRates);
+  }
+
   /** Assigns the events that the request stores to records. */
   assignRecords(shape: RecordShape): readonly RecordPart[] {
     const records = new RecordParts(shape, this.next);
@@ -203,8 +222,7 @@ export class EventBatch implements EventArrays {
   }
 }
 
-function toRecent(projectId: string, session: CachedSession | undefined): RecentSession | null {
-  if (session === undefined) return null;
+function toRecent(projectId: string, session: CachedSession): RecentSession {
   const { buildId } = session;
   return { ...session, projectId, build: buildId === null ? null : Buffer.from(buildId) };
 }

@@ -25,7 +25,7 @@ import { answerOf, NEW, type ReportIds, SAMPLED_OUT } from './core/eventBytes.ts
 import { type Idempotency, sha256 } from './core/keyedIds.ts';
 import type { QuotaLedger } from './core/quotaLedger.ts';
 import { elementsRejection, scanRequest } from './core/scanBody.ts';
-import type { EventBatch, EventsRequest } from './eventBatch.ts';
+import type { EventBatch, EventStates, EventsRequest } from './eventBatch.ts';
 import { monthOf } from './quotas.ts';
 import type { StoredElement } from './replayCache.ts';
 import type { Claim, Replays } from './replays.ts';
@@ -70,6 +70,18 @@ interface Lookups {
   claim: Claim | undefined;
   /** Reports of replayed events by event id, from ClickHouse. Undefined if the request is not a replay. */
   linked: ReadonlyMap<string, readonly string[]> | undefined;
+  /**
+   * Result of the switches and of the rate limit. A request acquires the rate limit before it waits for the quota, and must not
+   * acquire the limit again. Undefined if the request has not waited for the quota.
+   */
+  permitted: (Permit & { readonly states: EventStates }) | undefined;
+}
+
+/** Result of the switches and of the rate limit. */
+interface Permit {
+  /** Problems of the events that were rejected. Only a lenient request has such events. */
+  readonly problems: readonly ElementProblem[];
+  readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
 /** @param key UUIDv7 in lower case, or undefined if the request has no idempotency key */
@@ -83,7 +95,13 @@ export function idempotencyOf(key: string | undefined, body: Buffer): Idempotenc
  */
 export function ingest(deps: IngestDeps, request: IngestRequest): Promise<IngestAnswer> {
   const { idempotency } = request;
-  const lookups = { sessions: undefined, claimUsedKey: undefined, claim: undefined, linked: undefined };
+  const lookups = {
+    sessions: undefined,
+    claimUsedKey: undefined,
+    claim: undefined,
+    linked: undefined,
+    permitted: undefined,
+  };
   if (idempotency === null) return ingestClaimed(deps, request, lookups);
   return ingestKeyed(deps, request, idempotency, lookups);
 }
@@ -152,18 +170,24 @@ async function ingestClaimed(
     }
     const problems = inOrder(read.problems, sessionProblems);
     if (problems.length > 0 && !isLenient) throw elementsRejection(problems);
-    const receivedAt = clock.now();
-    const checked = { ...read, problems, receivedAt };
-    if (batch.countOf(NEW, NEW) === 0) return await respond(deps, request, checked, lookups, undefined);
-    if (lookups.claimUsedKey !== undefined && lookups.claim === undefined) {
-      lookups.claim = await lookups.claimUsedKey(batch.newIndexes());
+    const { claimUsedKey } = lookups;
+    if (claimUsedKey !== undefined && lookups.claim === undefined && batch.countOf(NEW, NEW) > 0) {
+      lookups.claim = await claimUsedKey(batch.newIndexes());
       if (lookups.claim.isReplay) lookups.linked = await linksOfReplay(deps, request, lookups.claim.stored);
       continue;
     }
-    const ledger =
-      lookups.linked === undefined ? quotas.ledgerIfOpen(principal.tenant, monthOf(receivedAt)) : undefined;
-    if (ledger !== 'unopened') return await respond(deps, request, checked, lookups, ledger);
-    await quotas.ledger(principal.tenant, monthOf(receivedAt));
+    const receivedAt = clock.now();
+    batch.markEarlier(lookups.claim?.stored ?? []);
+    const { permitted } = lookups;
+    if (permitted !== undefined) batch.restoreStates(permitted.states);
+    const permit = permitted ?? permitEvents(deps, request, receivedAt);
+    const month = monthOf(receivedAt);
+    // A request that stores no event does not wait for the quota, because ClickHouse may be unavailable.
+    const ledger = batch.countOf(NEW, NEW) === 0 ? undefined : quotas.ledgerIfOpen(principal.tenant, month);
+    if (ledger !== 'unopened')
+      return await respond(deps, request, { ...read, problems, receivedAt, permit, ledger }, lookups);
+    lookups.permitted = { ...permit, states: batch.copyStates() };
+    await quotas.ledger(principal.tenant, month);
   }
 }
 
@@ -178,6 +202,8 @@ interface ReadBody {
 
 interface CheckedBody extends ReadBody {
   readonly receivedAt: number;
+  readonly permit: Permit;
+  readonly ledger: QuotaLedger | undefined;
 }
 
 /**
@@ -217,20 +243,13 @@ function inOrder(
 async function respond(
   deps: IngestDeps,
   request: IngestRequest,
-  { problems: found, ignored, times, elements, receivedAt }: CheckedBody,
+  { problems: found, ignored, times, elements, receivedAt, permit, ledger }: CheckedBody,
   { claim, linked }: Lookups,
-  ledger: QuotaLedger | undefined,
 ): Promise<IngestAnswer> {
   const { batch, metrics, clock } = deps;
   const { principal, body, isLenient, requestId } = request;
   const isReplay = claim?.isReplay ?? false;
-  batch.markEarlier(claim?.stored ?? []);
-  const switchedOff = batch.applySwitches(request, receivedAt);
-  if (switchedOff.length > 0) metrics.switched.inc({ action: 'reject' }, switchedOff.length);
-  if (switchedOff.length > 0 && !isLenient) throw elementsRejection(switchedOff);
-  const limited = acquirePermit(deps, request);
-  const problems = [...found, ...switchedOff, ...limited.problems];
-
+  const problems = [...found, ...permit.problems];
   const sampled = batch.countOf(NEW | SAMPLED_OUT, NEW | SAMPLED_OUT);
   const events = batch.countOf(NEW, NEW);
   const appended = events === 0 ? undefined : appendBatch(deps, batch, request, { ledger, receivedAt });
@@ -238,7 +257,7 @@ async function respond(
   const { revision } = principal;
   const answer = answerOf(batch, { body, revision }, reportIds, { elements, problems, requestId });
   const warned = times.length === 0 ? [] : skewedTimes(accepted(times, found), clock.now());
-  const headers = { ...limited.headers, ...sampledHeader(batch), ...skewHeader(warned) };
+  const headers = { ...permit.headers, ...sampledHeader(batch), ...skewHeader(warned) };
   const columns = claim?.isReplay === false && events > 0 ? batch.takeNewEvents() : undefined;
 
   await appended;
@@ -267,16 +286,20 @@ function accepted(times: readonly SentTime[], problems: readonly ElementProblem[
 }
 
 /**
- * Acquires the rate limit for the new events, and rejects the events of a lenient request that exceed the rate limit.
- * @throws Rejected if the limit is exceeded and the request is not lenient
+ * Applies the switches to the new events, and then acquires the rate limit for the remaining new events. Rejects the events of a
+ * lenient request that a switch rejects or that exceed the rate limit.
+ * @throws Rejected if the request is not lenient, and a switch or the rate limit rejects an event
  */
-function acquirePermit(
-  { batch, limits }: IngestDeps,
-  { principal, isLenient }: IngestRequest,
-): {
-  readonly problems: readonly ElementProblem[];
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-} {
+function permitEvents(deps: IngestDeps, request: IngestRequest, receivedAt: number): Permit {
+  const switchedOff = deps.batch.applySwitches(request, receivedAt);
+  if (switchedOff.length === 0) return acquirePermit(deps, request);
+  deps.metrics.switched.inc({ action: 'reject' }, switchedOff.length);
+  if (!request.isLenient) throw elementsRejection(switchedOff);
+  const { problems, headers } = acquirePermit(deps, request);
+  return { problems: [...switchedOff, ...problems], headers };
+}
+
+function acquirePermit({ batch, limits }: IngestDeps, { principal, isLenient }: IngestRequest): Permit {
   if (!isRestricted(principal)) return NOT_LIMITED;
   const wanted = batch.countOf(NEW | SAMPLED_OUT, NEW);
   const { count, rejection } = limits.acquireEvents(principal, wanted, isLenient ? 1 : wanted);

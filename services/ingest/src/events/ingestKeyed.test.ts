@@ -1,28 +1,14 @@
 /** Tests that each event of a request with an idempotency key is stored once, however the request is read and repeated. */
 
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
-import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { openLimits } from '../limits/limits.ts';
-import { ingestMetrics } from '../metrics.ts';
 import { sha256 } from './core/keyedIds.ts';
 import { KEY, SESSION } from './damagedBodies.testing.ts';
-import { EventBatch } from './eventBatch.ts';
-import { type IngestDeps, idempotencyOf, ingest } from './ingestEvents.ts';
-import { OwnAppends } from './ownAppends.ts';
-import { openReplays } from './replays.ts';
-import { RandomPool } from './storeEvents.ts';
+import { aProcess, event, NOW_MS, OTHER_KEY, REPORT, SWITCH } from './ingestProcess.testing.ts';
 
-const NOW_MS = Date.UTC(2026, 10, 21, 12);
-const OTHER_KEY = KEY.replace('01a1', '01a2');
-const REPORT = 'a report';
-const ALWAYS = { fromMicros: 0n, toMicros: 2n ** 62n };
-const event = { sessionId: SESSION, eventType: 'checkpoint é', payload: { level: 3 }, sequence: 7 };
 const BATCH = [event, { eventType: 'no session' }, { ...event, occurredAt: '2026-11-21T11:59:59.123Z' }];
 
 const ONE_OF_BUILD = { ...event, buildId: KEY };
-const SWITCH = { eventType: 'other', buildId: null, playerShare: null, action: 'reject', until: null };
 
 test.each([
   ['one event', event, {}],
@@ -245,6 +231,18 @@ test('stores only the missing events of a lenient request that is repeated', asy
   expect(stored).toEqual([[SESSION], [KEY]]);
 });
 
+test('a replay does not store an event whose session is registered during the replay', async () => {
+  const { send, appended, lookUp, sessions } = aProcess({ revision: 'A', isLenient: true });
+  const body = [event, { ...event, sessionId: KEY }];
+  const first = await send(body);
+  lookUp.onReplay = () => void sessions.add(KEY);
+  const retry = await send(body);
+  expect([retry.isReplay, retry.accepted]).toEqual([true, undefined]);
+  expect(retry.body.toString()).toBe(first.body.toString());
+  expect(appended()).toHaveLength(1);
+  expect((await send(body)).accepted).toMatchObject({ events: 1 });
+});
+
 test.each(['hasReport', 'isNamed'] as const)(
   'links events to a report that is filed while ingest looks up the key: %s',
   async (how) => {
@@ -254,119 +252,3 @@ test.each(['hasReport', 'isNamed'] as const)(
     expect(JSON.parse((await answer).body.toString())).toMatchObject([{ reportIds: [REPORT] }]);
   },
 );
-
-interface ProcessOptions {
-  /** True if the requests are read with the scanner that explains invalid requests. */
-  readonly isFilled?: boolean;
-  readonly isLenient?: boolean;
-  readonly revision?: string;
-  readonly switches?: readonly unknown[];
-  readonly buildIds?: readonly string[];
-  readonly hasReport?: boolean;
-  readonly limits?: unknown;
-}
-
-function aProcess({ isFilled = false, revision = 'B', hasReport = false, ...options }: ProcessOptions = {}) {
-  const metrics = ingestMetrics(createMetricsRegistry());
-  const clock = { ms: NOW_MS, now: () => clock.ms };
-  const values: Buffer[] = [];
-  const sessions = new Set([SESSION]);
-  const lookUp = {
-    ...{
-      hasReport,
-      isNamed: false,
-      isBroken: false,
-      hasSessions: true,
-      hasQuota: true,
-      queries: 0,
-      answer: Promise.resolve(),
-    },
-    appends: [] as object[],
-  };
-  const broker = { isBroken: false };
-  let used = 0;
-  const store = {
-    query: async (sql: string) => {
-      lookUp.queries += 1;
-      await lookUp.answer;
-      if (lookUp.isBroken) throw new Unavailable('an outage');
-      return sql.includes('FROM appends') ? lookUp.appends : [];
-    },
-  };
-  const projection = { caughtUp: async () => undefined };
-  const ledger = {
-    reserve: (events: number) => {
-      used += events;
-      return used - events;
-    },
-    confirm: () => {},
-    release: (events: number) => {
-      used -= events;
-    },
-  };
-  const session = { lane: 5, buildId: KEY, player: 1 };
-  const recent = { ...session, projectId: KEY, sessionId: SESSION, build: Buffer.from(KEY) };
-  let sessionLookups = 0;
-  const deps = {
-    ...{ clock, metrics, store, partitions: 12, random: new RandomPool(), received: [] },
-    limits: openLimits(clock, metrics, () => 1),
-    ownAppends: new OwnAppends(() => undefined),
-    sessions: {
-      find: async (_: string, __: string, ids: readonly string[]) => {
-        sessionLookups += 1;
-        return new Map(ids.filter((id) => sessions.has(id)).map((id) => [id, session]));
-      },
-      peek: (_: string, __: Uint32Array, ___: number, idOf: () => string) =>
-        lookUp.hasSessions && sessions.has(idOf()) ? { ...recent, sessionId: idOf() } : undefined,
-    },
-    reports: {
-      reportsOf: (_: string, { sessionId }: { sessionId: string | null }) =>
-        (lookUp.hasReport && sessionId !== null) || lookUp.isNamed ? [REPORT] : [],
-      linkableReports: () => (lookUp.hasReport ? [{ reportId: REPORT, window: ALWAYS }] : []),
-      hasNamedEvents: () => lookUp.isNamed,
-      hasReports: async () => false,
-    },
-    replays: openReplays({ store, clock, projection } as never),
-    quotas: {
-      ledger: async () => void Object.assign(lookUp, { hasQuota: true }),
-      ledgerIfOpen: () => (lookUp.hasQuota ? ledger : 'unopened'),
-    },
-    codec: { schemaId: 0 },
-    log: {
-      append: async (_: string, __: number, records: readonly { value: Buffer }[]) => {
-        // The caller frees the buffers after the append.
-        values.push(...records.map(({ value }) => Buffer.from(value)));
-        if (broker.isBroken) throw new Error('no broker');
-        return { baseOffset: values.length - records.length };
-      },
-    },
-    batch: new EventBatch(),
-  } as unknown as IngestDeps;
-  if (isFilled) deps.batch.columns.read = () => false;
-  const tenant = { id: SESSION, monthlySoftQuota: 4, spread: 8 };
-  const { switches = [], limits = null, buildIds } = options;
-  const principal = { tenant, project: { id: KEY, switches, limits }, buildIds, revision } as never;
-  return {
-    /** A request with the key null has no idempotency key. */
-    send: (
-      sent: unknown,
-      {
-        key = KEY,
-        isLenient = options.isLenient ?? false,
-      }: { key?: string | null | undefined; isLenient?: boolean } = {},
-    ) => {
-      const body = Buffer.from(JSON.stringify(sent));
-      const idempotency = idempotencyOf(key ?? undefined, body);
-      return ingest(deps, { principal, body, idempotency, isLenient, isStrict: false, requestId: '' });
-    },
-    appended: () =>
-      values.map((value) => ({ value, message: eventsAccepted.type.fromBuffer(value.subarray(5)) })),
-    remembered: (body: unknown) => {
-      const digest = sha256(Buffer.from(JSON.stringify(body)));
-      return deps.replays.claim({ tenantId: SESSION, projectId: KEY, key: KEY, digest, indexes: [0] });
-    },
-    ...{ broker, clock, lookUp, sessions },
-    used: () => used,
-    sessionLookups: () => sessionLookups,
-  };
-}
