@@ -19,6 +19,7 @@ export function errorOf(thrown: unknown): Error {
 }
 
 export const SIGNED_OUT = 'questlog-signed-out';
+export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** Returns the response with any status. @throws Error if Questlog does not respond. */
 export async function send(

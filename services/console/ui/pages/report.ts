@@ -6,7 +6,7 @@ import { Attachments, type ReportFile } from '../report/attachments.ts';
 import { Severity, State, titleOf } from '../report/labels.ts';
 import { SimilarReports } from '../report/similarReports.ts';
 import { Sequence, Trail } from '../report/trail.ts';
-import { type Row, sql } from '../request.ts';
+import { type Row, sql, UUID } from '../request.ts';
 import { useResource } from '../resource.ts';
 
 type ReportRow = { readonly attachments: readonly ReportFile[] } & Row<
@@ -52,7 +52,6 @@ const SESSION = `SELECT build_id AS buildId, version, platform, channel, player_
 const BUILD = `SELECT version, platform, channel FROM builds
   WHERE project_id = {projectId:UUID} AND build_id = {buildId:UUID} LIMIT 1`;
 
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** Time after a report in which new events and links of the report can still arrive. */
 const FRESH_MS = 60_000;
 const POLL_MS = 2_000;

@@ -16,7 +16,7 @@ import {
   Time,
 } from '../html.ts';
 import { Severity, State, titleOf } from '../report/labels.ts';
-import { type Row, sql } from '../request.ts';
+import { type Row, sql, UUID } from '../request.ts';
 import { show, useResource } from '../resource.ts';
 
 type ReportRow = Row<
@@ -31,7 +31,6 @@ type GroupRow = Row<
 const PAGE_ROWS = 50;
 const SEVERITIES = ['critical', 'high', 'medium', 'low'];
 const REFRESH_MS = 10_000;
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 const searchCondition = (columns: readonly string[]) =>
   `(${columns.map((column) => `positionCaseInsensitiveUTF8(${column}, {search:String}) > 0`).join(' OR ')})`;

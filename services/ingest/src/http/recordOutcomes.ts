@@ -5,11 +5,11 @@ import type { UnauthenticatedLimit } from '@questlog/runtime/http/limits/unauthe
 import type { OnAnswered } from '@questlog/runtime/http/problems';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { type ElementProblem, statusOf } from '@questlog/schemas/http/problem';
+import { NIL_UUID } from '@questlog/schemas/uuid';
 import type { ParameterizedContext } from 'koa';
 import type { SkewedTime } from '../core/clockSkew.ts';
 import { SAMPLED } from '../ledger/core/receivedCounts.ts';
 import type { AcceptedEvents, RequestOutcomes } from '../ledger/requestOutcomes.ts';
-import { NIL_UUID } from '../rejections/core/rejectionCounts.ts';
 import type { Rejections } from '../rejections/rejections.ts';
 
 type FoundProblem = Pick<ElementProblem, 'code' | 'index' | 'pointer'>;

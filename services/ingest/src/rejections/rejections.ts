@@ -7,14 +7,9 @@ import {
 } from '@questlog/runtime/clickhouse/flushPeriodically';
 import { insertOf, rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import type { Principal } from '@questlog/runtime/directory/directory';
+import { NIL_UUID } from '@questlog/schemas/uuid';
 import { BodyParts } from './core/offendingPart.ts';
-import {
-  EMPTY_PART,
-  NIL_UUID,
-  type Rejection,
-  RejectionCounts,
-  type RejectionRow,
-} from './core/rejectionCounts.ts';
+import { EMPTY_PART, type Rejection, RejectionCounts, type RejectionRow } from './core/rejectionCounts.ts';
 
 export interface RejectedRequest {
   readonly principal: Principal | undefined;

@@ -5,6 +5,7 @@
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
 import type { Log } from '@questlog/runtime/log/log';
 import { TOPICS } from '@questlog/schemas/topics/topics';
+import { NIL_UUID } from '@questlog/schemas/uuid';
 import { dayRangesOf } from './eventDays.ts';
 import { type PlayerKey, playerHashSql } from './playerHash.ts';
 
@@ -189,7 +190,6 @@ const SESSION_NAMED_BY = {
   report_versions: 'coalesce(session_id, named_session_id)',
   sessions: 'id',
 } as const;
-const NIL_UUID = '00000000-0000-0000-0000-000000000000';
 
 async function spansOf(
   store: StoreQueries,

@@ -10,7 +10,7 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { pause, runPeriodically } from '@questlog/runtime/process/waiting';
 import { dayOf, type UploadKey } from '@questlog/runtime/uploads/core/uploadKey';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
-import { millisOf } from '@questlog/schemas/uuid';
+import { millisOf, NIL_UUID } from '@questlog/schemas/uuid';
 import {
   recordSessions,
   recordUnknown,
@@ -187,10 +187,7 @@ async function dropNamedFiles(
 }
 
 const FILES_PER_PAGE = 10_000;
-const FIRST_KEY: UploadKey = {
-  projectId: '00000000-0000-0000-0000-000000000000',
-  uploadId: '00000000-0000-0000-0000-000000000000',
-};
+const FIRST_KEY: UploadKey = { projectId: NIL_UUID, uploadId: NIL_UUID };
 
 /** Removes the rows of `expired_sessions` whose sessions have no data in the log or in another table of ClickHouse. */
 async function dropOldRecords(deps: RetentionDeps, signal: AbortSignal): Promise<readonly Expiration[]> {

@@ -11,8 +11,6 @@ export interface Origin {
   readonly endpoint: string;
 }
 
-export const NIL_UUID = '00000000-0000-0000-0000-000000000000';
-
 export interface Rejection {
   readonly kind: 'rejected' | 'ignored' | 'warned';
   readonly code: ProblemCode | TimeWarning;

@@ -1,6 +1,6 @@
 /** Decides which records of the topic `questlog.events.v1` get rows in ClickHouse, and counts the events and the records. */
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
-import { canonicalUuid } from '@questlog/schemas/uuid';
+import { canonicalUuid, NIL_UUID } from '@questlog/schemas/uuid';
 
 export interface AcceptedRecord extends HiddenEvents {
   readonly offset: number;
@@ -164,7 +164,6 @@ function excludedKeyOf(tenantId: string, atMs: number): Pick<ExcludedKey, 'tenan
   return { tenantId: canonicalUuid(tenantId) ?? NIL_UUID, minuteS: isTime ? minuteS : 0 };
 }
 
-const NIL_UUID = '00000000-0000-0000-0000-000000000000';
 const MAX_SECONDS = 2 ** 32;
 
 function minuteOf(atMs: number): number {

@@ -1,9 +1,8 @@
 /** Test support: a ClickHouse with the product's tables, and bulk inserts of reports and links. */
+import { NIL_UUID } from '@questlog/schemas/uuid';
 import { beforeAll } from 'vitest';
 import type { Store } from '../../store.ts';
 import { emptyTables } from './sharedEngine.ts';
-
-const NIL_UUID = '00000000-0000-0000-0000-000000000000';
 
 /** Provides one store for all tests of a file. Each test uses its own projects. */
 export function sharedStore(): { readonly store: Store } {
