@@ -66,13 +66,17 @@ describeKafka('operations as a process of its own', (engines) => {
       const path = template
         .replace('{id}', method === 'GET' ? project.projectId : UNKNOWN)
         .replaceAll(/\{\w+\}/g, UNKNOWN);
-      const { status, body = {} } = CASES[id as keyof typeof OPERATORS] ?? { status: method === 'GET' ? 200 : 404 };
+      const { status, body = {} } = CASES[id as keyof typeof OPERATORS] ?? {
+        status: method === 'GET' ? 200 : 404,
+      };
       const request = { method, headers, ...(operation.body && { body: JSON.stringify(body) }) };
       const answer = await fetch(operations.adminUrl + path, request);
       if (answer.ok) await answer.body?.cancel(); // The response of /admin/tail does not end.
       const text = answer.ok ? '' : await answer.text();
       expect([id, answer.status], text).toEqual([id, status]);
-      expect(Object.keys(document.paths[template]?.[method.toLowerCase()]?.responses ?? {})).toContain(`${status}`);
+      expect(Object.keys(document.paths[template]?.[method.toLowerCase()]?.responses ?? {})).toContain(
+        `${status}`,
+      );
       if (!answer.ok) expect(answer.headers.get('Content-Type')).toContain(PROBLEM_TYPE);
       // The listener answers with this detail if no route has the path.
       expect(text).not.toContain('there is nothing at');
