@@ -82,6 +82,7 @@ interface Container {
   readonly mem_limit?: string;
   readonly pids_limit?: number;
   readonly tmpfs?: readonly string[];
+  readonly environment?: Readonly<Record<string, unknown>>;
   readonly healthcheck?: { readonly test?: readonly string[] };
 }
 
@@ -113,6 +114,14 @@ test('every container of docker-compose.yml is read-only, unprivileged, and limi
     ),
   );
   expect(dockerfile).toMatch(/^USER node$[\s\S]*^HEALTHCHECK /m);
+});
+
+test('docker-compose.yml gives the admin token only to operations, and to ingest for its credentials file', () => {
+  const { services }: { services: Record<string, Container> } = parse(compose, { merge: true });
+  const receivers = Object.entries(services).filter(
+    ([, { environment = {} }]) => 'QUESTLOG_ADMIN_TOKEN' in environment,
+  );
+  expect(receivers.map(([name]) => name)).toEqual(['ingest', 'operations']);
 });
 
 test('each default password and its file say that it must be changed', () => {
