@@ -11,7 +11,11 @@ interface Operation {
   readonly parameters?: readonly { readonly name: string; readonly in: string }[];
   readonly responses: Record<
     string,
-    { readonly description: string; readonly content?: Record<string, { schema: object }> }
+    {
+      readonly description: string;
+      readonly content?: Record<string, { schema: object }>;
+      readonly headers: Record<string, object>;
+    }
   >;
 }
 
@@ -120,6 +124,20 @@ describe('the document', () => {
     }
   });
 
+  test('lists each header of a response that web pages can read', () => {
+    const missing = seen.flatMap(({ operation, status, answer: { headers } }) => {
+      const listed = Object.keys(responsesOf(operation)[status]?.headers ?? {});
+      const exposed = headers.get('access-control-expose-headers')?.split(', ') ?? [];
+      expect(exposed).toContain('RateLimit');
+      const returned = exposed.filter((name) => headers.has(name));
+      return returned
+        .filter((name) => !listed.includes(name))
+        .map((name) => `${operation} ${status}: ${name}`);
+    });
+
+    expect(missing).toEqual([]);
+  });
+
   test('lists every field of a response', () => {
     const { Event, EventPage, Session, SessionCreated, SessionPage, BuildPage, Quota, Problem } =
       document.components.schemas;
@@ -207,6 +225,7 @@ async function everyAnswer(): Promise<typeof seen> {
   const [created] = (await ask('POST', ingest, ingest, event, key)).json();
   await ask('POST', ingest, ingest, event, key);
   await ask('POST', ingest, ingest, [event], key);
+  await ask('POST', ingest, ingest, event, { ...key, Prefer: 'handling=lenient' });
   await ask('POST', ingest, ingest, [event, anEvent()], { Prefer: 'handling=lenient' });
   await ask('POST', ingest, ingest, [anEvent()]);
   await ask('POST', ingest, ingest, anEvent({ sessionId: randomUUID() }));
@@ -216,8 +235,8 @@ async function everyAnswer(): Promise<typeof seen> {
 
   const sessions = '/v1/ingest/sessions';
   const id = randomUUID();
-  await ask('POST', sessions, sessions, { id });
-  await ask('POST', sessions, sessions, { id });
+  await ask('POST', sessions, sessions, { id, startedAt: '2014-01-01T00:00:00Z' });
+  await ask('POST', sessions, sessions, { id, startedAt: '2014-01-01T00:00:00Z' });
   await ask('POST', sessions, sessions, { id, buildId: randomUUID() });
   await ask('POST', sessions, sessions, { id: 7 });
   const build = { version: '1.4.2', platform: 'Web' };
@@ -228,7 +247,8 @@ async function everyAnswer(): Promise<typeof seen> {
 
   const reports = '/v1/ingest/reports';
   const reader = await aToken(shared.product, game.projectId, { scopes: ['read'] });
-  const report = { id: randomUUID(), sessionId: game.sessionId, events: [event] };
+  const occurredAt = '2014-01-01T00:00:00Z';
+  const report = { id: randomUUID(), sessionId: game.sessionId, occurredAt, events: [event] };
   await ask('POST', reports, reports, report);
   await ask('POST', reports, reports, report);
   await ask('POST', reports, reports, { ...report, eventIds: [randomUUID()] });
@@ -294,6 +314,14 @@ async function everyAnswer(): Promise<typeof seen> {
   await ask('POST', sessions, sessions, { metadata: { x: 'x'.repeat(600) } }, asLimited);
   for (const path of [ingest, sessions, reports, uploads]) await ask('POST', path, path, {}, asLimited);
   await ask('DELETE', `/v1/reports/${report.id}`, '/v1/reports/{id}', undefined, asLimited);
+  const slow = await shared.aProject({ revision: 'A' });
+  const eventLimits = { eventsPerSecond: 1, burstSeconds: 1 };
+  await shared.product.admin('PATCH', `/admin/projects/${slow.projectId}`, { limits: eventLimits });
+  const asSlow = { Authorization: `Bearer ${slow.token}`, Prefer: 'handling=lenient' };
+  const batch = events(100, { sessionId: slow.sessionId });
+  // The first request is accepted. The second request exceeds the limit.
+  await ask('POST', ingest, ingest, batch, asSlow);
+  await ask('POST', ingest, ingest, batch, asSlow);
   await ask('GET', '/v1/quota', '/v1/quota');
   await refused('GET', '/v1/quota', '/v1/quota');
   await ask('GET', '/health', '/health');

@@ -17,7 +17,9 @@ import {
   NOT_IN_PROJECT,
   PREFER_LENIENT,
   query,
+  RATE_LIMIT,
   REPLAYED,
+  RETRY_AFTER,
   TIME,
   textHeader,
   UUID_TEXT,
@@ -30,9 +32,11 @@ const CREATED = Type.Array(EventOutput);
 
 const SAMPLED = textHeader(
   'Questlog-Sampled',
-  'Number of answered events that are not stored, because an operator samples events by session. Responses 200 and 207 can have this header, too.',
+  'Number of answered events that are not stored, because an operator samples events by session.',
   { type: 'string', examples: ['3 of 20'] },
 );
+
+const NOTICES = { ...SAMPLED, ...CLOCK_SKEW };
 
 export const EVENTS = {
   createEvents: {
@@ -61,13 +65,16 @@ export const EVENTS = {
     bodyMode: 'unread',
     responses: {
       201: answer('The created events, in request order.', CREATED, {
-        headers: { ...SAMPLED, ...CLOCK_SKEW },
+        headers: NOTICES,
       }),
-      200: answer('The events of an earlier request with this key.', CREATED, { headers: REPLAYED }),
+      200: answer('The events of an earlier request with this key.', CREATED, {
+        headers: { ...REPLAYED, ...NOTICES },
+      }),
       207: answer(
         'With `handling=lenient`: a created event or a problem for each element, in request order. If some elements exceeded ' +
           'a rate limit (`rate_limited`), the response has the headers of a 429.',
         Type.Array(Type.Union([EventOutput, Problem])),
+        { headers: { ...REPLAYED, ...RATE_LIMIT, ...RETRY_AFTER, ...NOTICES } },
       ),
       400: 'The body or an element is not valid. The problem lists every invalid element.',
       403:

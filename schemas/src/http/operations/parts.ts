@@ -76,10 +76,20 @@ export const REPLAYED = textHeader('Idempotency-Replayed', 'The request was alre
   const: 'true',
 });
 
+export const RETRY_AFTER = textHeader('Retry-After', 'Seconds until the request can be retried.', {
+  type: 'integer',
+});
+
+/** Headers of a response that reports an exceeded rate limit. The header `Retry-After` is declared separately. */
+export const RATE_LIMIT = {
+  ...textHeader('RateLimit', 'See draft-ietf-httpapi-ratelimit-headers-11.'),
+  ...textHeader('RateLimit-Policy', 'See draft-ietf-httpapi-ratelimit-headers-11.'),
+};
+
 export const CLOCK_SKEW = textHeader(
   'Questlog-Clock-Skew',
   'A time was stored as sent, although it is more than 5 minutes ahead of the server (`time_ahead`), before 2015 (`time_before_2015`), or ' +
     'without a time zone (`time_without_zone`). The header has the largest skew in seconds (negative if behind the server), its code, and the ' +
-    'number of such times. Responses 200 and 207 can have this header, too.',
+    'number of such times.',
   { type: 'string', examples: ['86400;code=time_ahead;times=2'] },
 );

@@ -79,7 +79,9 @@ export const REPORTS = {
       201: answer('The report with its created events and its links.', ReportCreated, {
         headers: { ...LOCATION, ...CLOCK_SKEW },
       }),
-      200: answer('The report, filed earlier.', ReportCreated, { headers: { ...LOCATION, ...REPLAYED } }),
+      200: answer('The report, filed earlier.', ReportCreated, {
+        headers: { ...LOCATION, ...REPLAYED, ...CLOCK_SKEW },
+      }),
       400: 'The body is not valid. The problem lists every invalid field and event.',
       404: 'A session or a file does not exist in the project.',
       409: 'The id belongs to a report with other content.',

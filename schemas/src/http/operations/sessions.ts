@@ -31,7 +31,7 @@ export const SESSIONS = {
     shownBody: ShownSessionInput,
     responses: {
       201: answer('The new session.', SessionCreated, { headers: CLOCK_SKEW }),
-      200: answer('The session, registered earlier.', SessionCreated),
+      200: answer('The session, registered earlier.', SessionCreated, { headers: CLOCK_SKEW }),
       409: 'The id is registered with other content.',
       413: 'The body or its metadata is too large.',
     },

@@ -71,7 +71,10 @@ export const UPLOADS = {
     access: 'read',
     summary: 'Returns a file of the project.',
     responses: {
-      200: answer('The file, as a download with its original name.', BYTES, { type: '*/*' }),
+      200: answer('The file, as a download with its original name.', BYTES, {
+        type: '*/*',
+        headers: textHeader('Content-Disposition', 'The original name of the file.'),
+      }),
       404: NOT_IN_PROJECT,
     },
   },

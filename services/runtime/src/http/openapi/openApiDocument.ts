@@ -9,7 +9,13 @@ import {
   pathParameters,
   routeOf,
 } from '@questlog/schemas/http/operations/operation';
-import { NO_ANSWER, textHeader, UUID_TEXT } from '@questlog/schemas/http/operations/parts';
+import {
+  NO_ANSWER,
+  RATE_LIMIT,
+  RETRY_AFTER,
+  textHeader,
+  UUID_TEXT,
+} from '@questlog/schemas/http/operations/parts';
 import { PROBLEM_TYPE, Problem } from '@questlog/schemas/http/problem';
 
 export interface OpenApiOperation {
@@ -58,7 +64,7 @@ function shownOperation(operationId: string, operation: Operation): object {
     responses: Object.fromEntries(
       Object.entries({ ...commonResponses(operation), ...operation.responses }).map(([status, response]) => [
         status,
-        shownResponse(parameters, Number(status), response),
+        shownResponse(operation, Number(status), response),
       ]),
     ),
   };
@@ -109,10 +115,7 @@ const WRITE_RESPONSES: Operation['responses'] = {
   403: 'The access token lacks the scope or is restricted to other builds (`build_not_allowed`), or the project or its tenant is suspended.',
   429: {
     ...problem('The project or its tenant exceeds a rate limit. Nothing was stored.'),
-    headers: {
-      ...textHeader('RateLimit', 'See draft-ietf-httpapi-ratelimit-headers-11.'),
-      ...textHeader('RateLimit-Policy', 'See draft-ietf-httpapi-ratelimit-headers-11.'),
-    },
+    headers: RATE_LIMIT,
   },
 };
 const GAME_BODY_RESPONSES = {
@@ -125,13 +128,20 @@ function problem(description: string): Answer {
   return { description, schema: Problem, type: PROBLEM_TYPE, headers: {} };
 }
 
-function shownResponse(parameters: readonly Parameter[], status: number, response: Answer | string): object {
+function shownResponse(
+  { access, parameters = [] }: Operation,
+  status: number,
+  response: Answer | string,
+): object {
   const { description, schema, type, headers } = typeof response === 'string' ? problem(response) : response;
+  const accepts = (header: string) => parameters.some(({ name }) => name === header);
   const common = [
     'X-Request-Id',
     // The 503 of `/readyz` is not a problem document and has no `Retry-After`.
     ...((status === 429 || status === 503) && type === PROBLEM_TYPE ? ['Retry-After'] : []),
-    ...(status < 300 && parameters.some(({ name }) => name === 'Prefer') ? ['Questlog-Ignored-Fields'] : []),
+    ...(status < 300 && accepts('Prefer') ? ['Preference-Applied', 'Questlog-Ignored-Fields'] : []),
+    ...(status === 401 || (status === 403 && hasScope(access)) ? ['WWW-Authenticate'] : []),
+    ...(status === 415 && accepts('Content-Encoding') ? ['Accept-Encoding'] : []),
   ];
   const references = common.map((name) => [name, { $ref: `#/components/headers/${name}` }]);
   return {
@@ -153,7 +163,13 @@ const HEADERS = {
     'X-Request-Id',
     'Id of the request, which is also in the log of the server and in `instance` of a problem.',
   ),
-  ...textHeader('Retry-After', 'Seconds until the request can be retried.', { type: 'integer' }),
+  ...RETRY_AFTER,
+  ...textHeader('Preference-Applied', 'The applied preference of the header `Prefer` (RFC 7240).'),
+  ...textHeader('WWW-Authenticate', 'The required authentication (RFC 6750).'),
+  ...textHeader(
+    'Accept-Encoding',
+    'The supported content codings, if the request has another content coding.',
+  ),
   ...textHeader(
     'Questlog-Ignored-Fields',
     'JSON pointers of the first ten fields of the request that the contract does not define.',
