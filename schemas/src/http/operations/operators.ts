@@ -13,7 +13,7 @@ import { DIRECTORY } from './directory.ts';
 import { HEALTH } from './health.ts';
 import { BACKUPS, JOBS, ShownErasureInput } from './jobs.ts';
 import type { Api, Operations } from './operation.ts';
-import { ANY_OBJECT, answer, BYTES, NOT_THERE } from './parts.ts';
+import { ANY_OBJECT, answer, BYTES, NOT_THERE, textHeader } from './parts.ts';
 import { QUERIES } from './queries.ts';
 
 export const OPERATORS = {
@@ -27,7 +27,10 @@ export const OPERATORS = {
       'Returns a file of a report. PNG, JPEG, WebP, and GIF files up to 16 MiB have their own media type. All other files are plain text or bytes to ' +
       'download.',
     responses: {
-      200: answer('The file.', BYTES, { type: 'application/octet-stream' }),
+      200: answer('The file.', BYTES, {
+        type: 'application/octet-stream',
+        headers: textHeader('Content-Disposition', 'The original name of a file to download, or `inline`.'),
+      }),
       404: NOT_THERE,
     },
   },
