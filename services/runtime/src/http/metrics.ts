@@ -20,14 +20,7 @@ export function httpMetrics(registry: MetricsRegistry, tracing?: Pick<Tracing, '
   registry.registerMetric(requestSeconds);
   const metrics = {
     requestSeconds,
-    observeSeconds: (route: string, seconds: number): void => {
-      if (tracing === undefined) requestSeconds.observe({ route }, seconds);
-      else {
-        const traceId = tracing.traceId();
-        const exemplarLabels = traceId === undefined ? {} : { trace_id: traceId };
-        requestSeconds.observe({ labels: { route }, value: seconds, exemplarLabels });
-      }
-    },
+    tracing,
     requests: new Counter({
       name: 'questlog_http_requests_total',
       help: 'Requests that were answered.',

@@ -20,12 +20,14 @@ export interface StartedRequest {
   readonly startedMs: number;
 }
 
+type RequestMetrics = Pick<HttpMetrics, 'requests' | 'requestSeconds' | 'tracing'>;
+
 /** Runs after the response to a request is known. `rejected` is undefined if the request succeeded. */
 export type OnAnswered = (ctx: ParameterizedContext, rejected: Rejected | undefined) => void;
 
 export function problems(
   logger: Logger,
-  metrics: Pick<HttpMetrics, 'requests' | 'observeSeconds'>,
+  metrics: RequestMetrics,
   headers: Readonly<Record<string, string>> = {},
   onAnswered: OnAnswered = () => undefined,
 ): Middleware {
@@ -65,12 +67,19 @@ export function startRequest({ headers }: IncomingMessage): StartedRequest {
 }
 
 export function recordRequest(
-  { requests, observeSeconds }: Pick<HttpMetrics, 'requests' | 'observeSeconds'>,
+  { requests, requestSeconds, tracing }: RequestMetrics,
   { startedMs, method, status }: { startedMs: number; method: string; status: number },
   route: string,
 ): void {
   requests.inc({ route, method, status });
-  observeSeconds(route, (performance.now() - startedMs) / 1000);
+  const value = (performance.now() - startedMs) / 1000;
+  if (tracing === undefined) {
+    requestSeconds.observe({ route }, value);
+    return;
+  }
+  const traceId = tracing.traceId();
+  const exemplarLabels = traceId === undefined ? {} : { trace_id: traceId };
+  requestSeconds.observe({ labels: { route }, value, exemplarLabels });
 }
 
 /** Rejects every `Expect` header except `100-continue`, because RFC 9110 (section 10.1.1) defines no other value. */
