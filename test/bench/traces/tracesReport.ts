@@ -36,7 +36,7 @@ export function tracesReport({ run, unsampledMicros, rows }: TracesResult): stri
         textOf(row.atTenPercent, (ratio) => (1 + (ratio - 1) / 10).toFixed(4)),
       ]),
     ),
-    `A request that is not sampled costs ${unsampledMicros.toFixed(2)} µs more than without traces. Target: with 1 % of the requests sampled, an event costs at most ${percent(MAX_COST, 0)} more CPU time: ${highest <= MAX_COST ? 'reached' : 'not proven'}. With 10 % sampled, a tenth of the additional cost is at most ${percent(highest, 1)}.`,
+    `A request that is not sampled costs ${unsampledMicros.toFixed(2)} µs more than without traces. Target: with 1 % of the requests sampled, an event costs at most ${percent(MAX_COST, 0)} more CPU time: ${highest <= MAX_COST ? 'reached' : 'not proven'}. The cost of 1 % is a tenth of the cost of 10 %, and at most ${percent(highest, 1)}.`,
   ].join('\n\n');
 }
 

@@ -179,7 +179,7 @@ export class EventBatch implements EventArrays {
   }
 
   /**
-   * Flags the new events above the quota. Counts the events that a sampling switch dropped after all stored events.
+   * Flags the new events above the quota. The stored events come first, then the events that a sampling switch dropped.
    * @param remaining number of events that the quota still allows. Negative if the tenant has exceeded the quota
    */
   flagOverQuota(remaining: number, storedCount: number): void {

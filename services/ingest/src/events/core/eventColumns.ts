@@ -41,7 +41,7 @@ export class EventColumns {
   readonly timeAt = new Int32Array(MAX_EVENTS);
   readonly typeAt = new Int32Array(MAX_EVENTS);
   readonly typeEnd = new Int32Array(MAX_EVENTS);
-  /** Positions of the event type in its JSON form, without the quotes of that form. */
+  /** Start and end of the event type as a JSON string, without the two quotes. */
   readonly quotedAt = new Int32Array(MAX_EVENTS);
   readonly quotedEnd = new Int32Array(MAX_EVENTS);
   readonly payloadAt = new Int32Array(MAX_EVENTS);
