@@ -88,11 +88,14 @@ const LONGEST_FIRST = [
   'test/abuse/schemathesis.',
   'test/dataClients/',
   'test/dataGuide/largeViews.',
-  // The tier `kafka`. Files that mostly wait alternate with files that use much CPU time, because a core is idle while all
-  // workers wait.
+  // The tiers `kafka` and `browser`. Files that mostly wait alternate with files that use much CPU time, because a core is idle
+  // while all workers wait.
   'test/cluster/alerts.',
   'test/upgrade/rollingUpgrade.',
+  'test/e2e/console.',
   'test/cluster/clickhouseLost.',
+  'test/e2e/consoleLayout.',
+  'test/e2e/consoleReports.',
   'test/cluster/otherTools.',
   'test/faults/proxy/networkFaults.',
   'test/cluster/truncatedLog.',
