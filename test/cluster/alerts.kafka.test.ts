@@ -21,6 +21,7 @@ import { anUnknownId, aProject, events, eventually, type TestProject } from '../
 import { bugsIn } from '../e2e/product.ts';
 import { type ClickHouseProxy, startClickHouseProxy } from '../faults/proxy/clickhouseProxy.ts';
 import { findProgram } from '../games/gamePages.ts';
+import { unansweredQueries } from '../monitoring/dashboards/queries.ts';
 import {
   type Alertmanager,
   type Prometheus,
@@ -367,6 +368,16 @@ describeKafka('alerts', (engines) => {
     expect(unexpected).toEqual([]);
     const bugs = deployment.services.flatMap(({ stderr }) => bugsIn(stderr()));
     expect(bugs.filter((line) => !line.includes('builds'))).toEqual([]);
+  });
+
+  test.skipIf(!hasPrograms)('the dashboards show values of several processes', async ({ skip }) => {
+    if (broker === undefined) skip('no broker can be started here; the line above says why');
+    const unanswered = async (): Promise<string[]> => {
+      await game.post(events(3, { sessionId: game.sessionId }));
+      const found = await unansweredQueries(prometheus);
+      return found.filter((query) => !query.includes('resource="data_folder_bytes"'));
+    };
+    expect(await eventually(unanswered, isEmpty, WITHIN_MS)).toEqual([]);
   });
 });
 

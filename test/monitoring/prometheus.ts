@@ -30,20 +30,19 @@ const SECONDS = { m: 1, h: 10, d: 240 };
 interface PrometheusOptions {
   /** Host and port of each process. */
   readonly targets: readonly string[];
+  /** Labels of all targets. */
+  readonly labels?: Readonly<Record<string, string>>;
   /** Host and port of the Alertmanager that receives the alerts. */
   readonly alertmanager?: string;
 }
 
 /** @param program path of the program `prometheus` */
-export async function startPrometheus(
-  program: string,
-  { targets, alertmanager }: PrometheusOptions,
-): Promise<Prometheus> {
+export async function startPrometheus(program: string, options: PrometheusOptions): Promise<Prometheus> {
   const started = await startProgram(program, (folder, address) => {
     const rules = join(folder, 'rules.yaml');
     const config = join(folder, 'prometheus.json');
     writeFileSync(rules, withShorterTimes(readFileSync(RULES, 'utf8')));
-    writeFileSync(config, JSON.stringify(configOf(rules, targets, alertmanager)));
+    writeFileSync(config, JSON.stringify(configOf(rules, options)));
     return {
       'config.file': config,
       'storage.tsdb.path': join(folder, 'data'),
@@ -69,13 +68,13 @@ export async function startPrometheus(
   };
 }
 
-function configOf(rules: string, targets: readonly string[], alertmanager: string | undefined) {
+function configOf(rules: string, { targets, labels, alertmanager }: PrometheusOptions) {
   const alertmanagers = alertmanager === undefined ? [] : [{ static_configs: [{ targets: [alertmanager] }] }];
   return {
     global: { scrape_interval: '1s', evaluation_interval: '1s' },
     rule_files: [rules],
     alerting: { alertmanagers },
-    scrape_configs: [{ job_name: 'questlog', static_configs: [{ targets }] }],
+    scrape_configs: [{ job_name: 'questlog', static_configs: [{ targets, labels }] }],
   };
 }
 

@@ -1,6 +1,6 @@
 /** Defines the dashboards in `deploy/monitoring/dashboards`. `npm run docs:reference` writes them. */
 import { dashboard, variable } from './panels.ts';
-import { CLICKHOUSE, CONSUMERS, DEPLOYMENT, INGEST, OVERVIEW } from './servicePanels.ts';
+import { CLICKHOUSE, CONSUMERS, DEPLOYMENT, INGEST, OVERVIEW, SERVICE } from './servicePanels.ts';
 import { ONE_PROJECT, TENANTS } from './tenantPanels.ts';
 
 export const FOLDER = 'deploy/monitoring/dashboards';
@@ -15,7 +15,7 @@ const SERVICES = variable('service', 'Service', `label_values(questlog_build_inf
 const TENANT = variable(
   'tenant',
   'Tenant',
-  `label_values(questlog_tenant_events_accepted_total{${DEPLOYMENT}}, tenant)`,
+  `label_values(questlog_tenant_events_accepted_total{${SERVICE}}, tenant)`,
 );
 const PROJECT = variable(
   'project',
@@ -26,8 +26,7 @@ const PROJECT = variable(
   },
 );
 
-const DEPLOYMENT_VARIABLES = [CLUSTER, NAMESPACE];
-const SERVICE_VARIABLES = [...DEPLOYMENT_VARIABLES, SERVICES];
+const SERVICE_VARIABLES = [CLUSTER, NAMESPACE, SERVICES];
 
 export const DASHBOARDS = [
   dashboard({
@@ -48,7 +47,7 @@ export const DASHBOARDS = [
   }),
   dashboard({
     ...{ name: 'tenants', title: 'Tenants', hasSql: true, panels: TENANTS },
-    variables: [...DEPLOYMENT_VARIABLES, TENANT],
+    variables: [...SERVICE_VARIABLES, TENANT],
     description: 'Events and rejections by tenant.',
   }),
   dashboard({

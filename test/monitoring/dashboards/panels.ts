@@ -16,6 +16,7 @@ import {
   DatasourceVariableBuilder,
   type Panel,
   QueryVariableBuilder,
+  type Threshold,
   ThresholdsConfigBuilder,
   ThresholdsMode,
   VariableRefresh,
@@ -27,16 +28,26 @@ import { PanelBuilder as TimeseriesBuilder } from '@grafana/grafana-foundation-s
 const PROMETHEUS: DataSourceRef = { type: 'prometheus', uid: '$prometheus' };
 const CLICKHOUSE: DataSourceRef = { type: 'grafana-clickhouse-datasource', uid: '$clickhouse' };
 
-/** Value at which a panel turns orange or red. If `red` is lower than `orange`, low values are bad. */
+/** Values at which a panel turns orange and red. If `red` is lower than `orange`, low values are bad. */
 interface Levels {
   readonly orange: number;
-  readonly red: number;
+  /** Undefined if no value is bad enough for red. */
+  readonly red?: number;
 }
+
+/** The description of a panel shows the reason, so that a missing threshold is a decision. */
+interface WithoutLevels {
+  /** Reason why no value of the panel is good or bad, as a sentence. */
+  readonly noThresholds: string;
+}
+
+/** Start of the sentence with the reason in the description of a panel without thresholds. */
+export const NO_THRESHOLDS = 'No thresholds:';
 
 /** PromQL expressions, or SQL, by legend. */
 type Queries = Readonly<Record<string, string>>;
 
-export interface PanelOptions extends Partial<Levels> {
+interface Content {
   readonly title: string;
   /** Unit in Grafana's notation, for example `s`, `bytes`, `reqps`, `percentunit`, or `short`. */
   readonly unit: string;
@@ -46,12 +57,14 @@ export interface PanelOptions extends Partial<Levels> {
   readonly isSql?: boolean;
 }
 
+export type PanelOptions = Content & (Levels | WithoutLevels);
+
 /** Builds a panel with the course of values over time. A dashboard has three of these panels in a row. */
 export function timeseries(options: PanelOptions): Builder<Panel> {
   const panel = new TimeseriesBuilder()
     .thresholdsStyle(
       new GraphThresholdsStyleConfigBuilder().mode(
-        options.red === undefined ? GraphThresholdsStyleMode.Off : GraphThresholdsStyleMode.Dashed,
+        'orange' in options ? GraphThresholdsStyleMode.Dashed : GraphThresholdsStyleMode.Off,
       ),
     )
     .legend(
@@ -78,15 +91,17 @@ export function stat(options: PanelOptions): Builder<Panel> {
 
 function withQueries(
   panel: TimeseriesBuilder | StatBuilder,
-  { title, unit, queries, description, isSql = false, orange, red }: PanelOptions,
+  { title, unit, queries, description, isSql = false, ...levels }: PanelOptions,
   isInstant: boolean,
 ): Builder<Panel> {
   panel
     .title(title)
     .unit(unit)
     .datasource(isSql ? CLICKHOUSE : PROMETHEUS)
-    .thresholds(thresholdsOf(orange, red));
-  if (description !== undefined) panel.description(description);
+    .thresholds(thresholdsOf(levels));
+  const reason = 'noThresholds' in levels ? `${NO_THRESHOLDS} ${levels.noThresholds}` : undefined;
+  const sentences = [description, reason].filter((sentence) => sentence !== undefined);
+  if (sentences.length > 0) panel.description(sentences.join(' '));
   for (const [index, [legend, text]] of Object.entries(queries).entries()) {
     const refId = String.fromCharCode('A'.charCodeAt(0) + index);
     panel.withTarget(isSql ? sqlTarget(refId, text, isInstant) : promTarget(refId, text, legend, isInstant));
@@ -106,12 +121,17 @@ function sqlTarget(refId: string, rawSql: string, isInstant: boolean): Builder<D
   return { build: () => ({ ...target, _implementsDataqueryVariant: () => undefined }) };
 }
 
-function thresholdsOf(orange = Number.POSITIVE_INFINITY, red = Number.POSITIVE_INFINITY) {
-  const levels = orange <= red ? { green: null, orange, red } : { red: null, orange: red, green: orange };
-  const steps = Object.entries(levels)
+function thresholdsOf(levels: Levels | WithoutLevels): ThresholdsConfigBuilder {
+  return new ThresholdsConfigBuilder().mode(ThresholdsMode.Absolute).steps(stepsOf(levels));
+}
+
+function stepsOf(levels: Levels | WithoutLevels): Threshold[] {
+  if ('noThresholds' in levels) return [{ color: 'text', value: null }];
+  const { orange, red = Number.POSITIVE_INFINITY } = levels;
+  const colors = orange <= red ? { green: null, orange, red } : { red: null, orange: red, green: orange };
+  return Object.entries(colors)
     .filter(([, value]) => value !== Number.POSITIVE_INFINITY)
     .map(([color, value]) => ({ color, value }));
-  return new ThresholdsConfigBuilder().mode(ThresholdsMode.Absolute).steps(steps);
 }
 
 /** Builds a variable whose values Prometheus or ClickHouse provides. */

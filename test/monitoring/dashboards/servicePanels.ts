@@ -3,7 +3,12 @@ import { type PanelOptions, stat, timeseries } from './panels.ts';
 
 /** Selects the series of a deployment, and the series of a service of the deployment. */
 export const DEPLOYMENT = 'cluster=~"$cluster", namespace=~"$namespace"';
-const SERVICE = `${DEPLOYMENT}, job=~"$service"`;
+export const SERVICE = `${DEPLOYMENT}, job=~"$service"`;
+
+/** Reason why the panel of a rate has no thresholds. */
+export const ANY_RATE = 'The normal rate depends on the games.';
+/** Lowest rate per second that counts as more than zero. */
+export const ABOVE_ZERO = 0.001;
 
 export const rate = (by: string, metric: string, selector: string): string =>
   `sum by (${by}) (rate(${metric}{${selector}}[$__rate_interval]))`;
@@ -15,6 +20,7 @@ const orZero = (expr: string): string => `${expr} or vector(0)`;
 const ACCEPTED: PanelOptions = {
   title: 'Accepted events',
   unit: 'cps',
+  noThresholds: ANY_RATE,
   queries: { 'events per second': `sum(rate(questlog_events_accepted_total{${SERVICE}}[$__rate_interval]))` },
 };
 const RESOURCES: PanelOptions = {
@@ -75,12 +81,14 @@ export const OVERVIEW = [
   stat({
     title: 'Processes',
     unit: 'short',
+    noThresholds: 'The number of processes depends on the deployment.',
     queries: { processes: `count(questlog_build_info{${DEPLOYMENT}})` },
   }),
   timeseries(ACCEPTED),
   timeseries({
     title: 'Responses',
     unit: 'reqps',
+    noThresholds: `${ANY_RATE} *Failed event requests* has thresholds for the share of failures.`,
     queries: {
       '{{status}}': `sum by (status) (rate(questlog_http_requests_total{${SERVICE}}[$__rate_interval]))`,
     },
@@ -101,12 +109,14 @@ export const OVERVIEW = [
   timeseries({
     title: 'CPU',
     unit: 'percentunit',
+    ...{ orange: 0.6, red: 0.9 },
     description: '100 % is one core.',
     queries: { '{{job}} {{instance}}': `rate(process_cpu_seconds_total{${SERVICE}}[$__rate_interval])` },
   }),
   timeseries({
     title: 'Memory',
     unit: 'bytes',
+    noThresholds: 'The memory limit of a process depends on the deployment.',
     queries: { '{{job}} {{instance}}': `process_resident_memory_bytes{${SERVICE}}` },
   }),
   timeseries({
@@ -119,6 +129,7 @@ export const OVERVIEW = [
   timeseries({
     title: 'Versions',
     unit: 'short',
+    noThresholds: 'Two versions are normal during an upgrade.',
     queries: { '{{version}} {{revision}}': `count by (version, revision) (questlog_build_info{${SERVICE}})` },
   }),
 ];
@@ -128,11 +139,14 @@ export const INGEST = [
   timeseries({
     title: 'Requests by route',
     unit: 'reqps',
+    noThresholds: ANY_RATE,
     queries: { '{{method}} {{route}}': rate('method, route', 'questlog_http_requests_total', SERVICE) },
   }),
   timeseries({
     title: 'Rejected and failed requests',
     unit: 'reqps',
+    noThresholds:
+      'Games can cause any rate of 4xx responses. *Failed event requests* of the dashboard *Overview* has thresholds for 5xx responses.',
     queries: {
       '{{status}} {{route}}': orZero(
         rate('status, route', 'questlog_http_requests_total', `${SERVICE}, status=~"[45].."`),
@@ -142,7 +156,16 @@ export const INGEST = [
   timeseries({
     title: 'Duration by route, 99th percentile',
     unit: 's',
-    queries: { '{{route}}': quantile(0.99, 'route', 'questlog_http_request_duration_seconds', SERVICE) },
+    ...{ orange: 2.5, red: 10 },
+    description: 'Without the streams of linked events, which last until the client ends them.',
+    queries: {
+      '{{route}}': quantile(
+        0.99,
+        'route',
+        'questlog_http_request_duration_seconds',
+        `${SERVICE}, route!="/v1/linked-events"`,
+      ),
+    },
   }),
   timeseries({
     title: 'Time of an append to the log',
@@ -159,11 +182,13 @@ export const INGEST = [
   timeseries({
     title: 'Rate-limited events and requests',
     unit: 'cps',
+    orange: ABOVE_ZERO,
     queries: { '{{limit}}': orZero(rate('limit', 'questlog_rate_limited_total', SERVICE)) },
   }),
   timeseries({
     title: 'Replays, events over quota, switched events',
     unit: 'cps',
+    noThresholds: 'Clients repeat requests, and operators set quotas and switches.',
     queries: {
       replays: `sum(rate(questlog_idempotent_replays_total{${SERVICE}}[$__rate_interval]))`,
       'over quota': `sum(rate(questlog_events_over_quota_total{${SERVICE}}[$__rate_interval]))`,
@@ -190,6 +215,7 @@ export const INGEST = [
   timeseries({
     title: 'Streams and uploads',
     unit: 'short',
+    noThresholds: '*Use of bounded resources* has thresholds for the limits of streams and uploads.',
     queries: {
       streams: `sum(questlog_linked_event_streams{${SERVICE}})`,
       uploads: `sum(questlog_uploads_in_flight{${SERVICE}})`,
@@ -198,6 +224,7 @@ export const INGEST = [
   timeseries({
     title: 'Dropped changes of the ledger, dropped rejections',
     unit: 'cps',
+    ...{ orange: ABOVE_ZERO, red: ABOVE_ZERO },
     queries: {
       ledger: `sum(rate(questlog_ledger_dropped_changes_total{${SERVICE}}[$__rate_interval]))`,
       rejections: `sum(rate(questlog_rejects_dropped_total{${SERVICE}}[$__rate_interval]))`,
@@ -210,6 +237,7 @@ export const CONSUMERS = [
   timeseries({
     title: 'Unprocessed records',
     unit: 'short',
+    noThresholds: '*Age of the oldest unprocessed record* has thresholds.',
     queries: { '{{group}} {{topic}}': `max by (group, topic) (questlog_group_lag_records{${DEPLOYMENT}})` },
   }),
   timeseries({
@@ -230,6 +258,7 @@ export const CONSUMERS = [
   timeseries({
     title: 'Records of the projector',
     unit: 'cps',
+    noThresholds: ANY_RATE,
     queries: { '{{topic}} {{outcome}}': rate('topic, outcome', 'questlog_projector_records_total', SERVICE) },
   }),
   timeseries({
@@ -247,6 +276,7 @@ export const CONSUMERS = [
   timeseries({
     title: 'Missing events',
     unit: 'short',
+    ...{ orange: 1, red: 1 },
     queries: { events: `max(questlog_ledger_difference_events{${DEPLOYMENT}})` },
   }),
   timeseries({
@@ -258,6 +288,7 @@ export const CONSUMERS = [
   timeseries({
     title: 'Truncations of the log',
     unit: 'short',
+    ...{ orange: 1, red: 1 },
     queries: {
       'truncations of {{topic}}': orZero(`sum by (topic) (questlog_log_truncations_total{${DEPLOYMENT}})`),
       'lost before projection': orZero(`sum(questlog_log_lost_records_total{${DEPLOYMENT}})`),
@@ -298,6 +329,7 @@ export const CLICKHOUSE = [
   timeseries({
     title: 'Inserts',
     unit: 'cps',
+    noThresholds: '*Parts in the largest partition* has thresholds for too many inserts.',
     queries: { '{{table}}': rate('table', 'questlog_clickhouse_insert_duration_seconds_count', SERVICE) },
   }),
   timeseries({
@@ -310,11 +342,13 @@ export const CLICKHOUSE = [
   timeseries({
     title: 'Size of the tables',
     unit: 'bytes',
+    noThresholds: 'The size depends on the disk of ClickHouse and on the retention.',
     queries: { '{{table}}': `max by (table) (questlog_clickhouse_table_bytes{${DEPLOYMENT}})` },
   }),
   timeseries({
     title: 'Reads and lookups of ingest',
     unit: 'short',
+    noThresholds: 'The panel shows the limits.',
     description: 'Concurrent queries. Further queries wait.',
     queries: {
       '{{resource}}': `max by (resource) (questlog_resource_used{${DEPLOYMENT}, resource=~"reads|lookups"})`,

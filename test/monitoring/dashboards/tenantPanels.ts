@@ -1,20 +1,22 @@
 /** Panels of the dashboards about tenants and projects. Most of their queries are SQL. */
 import { type PanelOptions, stat, timeseries } from './panels.ts';
-import { DEPLOYMENT, rate } from './servicePanels.ts';
+import { ABOVE_ZERO, ANY_RATE, rate, SERVICE } from './servicePanels.ts';
 
-const TENANT_SERIES = `${DEPLOYMENT}, tenant=~"$tenant"`;
+const TENANT_SERIES = `${SERVICE}, tenant=~"$tenant"`;
 const ofTenants = (metric: string): string => rate('tenant', metric, TENANT_SERIES);
 
 export const TENANTS = [
   timeseries({
     title: 'Accepted events by tenant',
     unit: 'cps',
+    noThresholds: ANY_RATE,
     description: 'The 50 tenants with the most events per process, and all other tenants.',
     queries: { '{{tenant}}': ofTenants('questlog_tenant_events_accepted_total') },
   }),
   timeseries({
     title: 'Rate-limited events and requests by tenant',
     unit: 'cps',
+    orange: ABOVE_ZERO,
     queries: { '{{tenant}}': ofTenants('questlog_tenant_rate_limited_total') },
   }),
   timeseries({
@@ -23,12 +25,13 @@ export const TENANTS = [
     orange: 0.5,
     red: 0.9,
     queries: {
-      share: `max(${rate('tenant', 'questlog_tenant_events_accepted_total', DEPLOYMENT)}) / (sum(rate(questlog_tenant_events_accepted_total{${DEPLOYMENT}}[$__rate_interval])) > 0)`,
+      share: `max(${rate('tenant', 'questlog_tenant_events_accepted_total', SERVICE)}) / (sum(rate(questlog_tenant_events_accepted_total{${SERVICE}}[$__rate_interval])) > 0)`,
     },
   }),
   timeseries({
     title: 'Accepted events per minute by tenant',
     unit: 'short',
+    noThresholds: ANY_RATE,
     isSql: true,
     queries: {
       tenants: `SELECT minute AS time, toString(tenant_id) AS tenant, toFloat64(sum(accepted_events)) AS events FROM ledger
@@ -40,6 +43,7 @@ WHERE $__timeFilter(minute) AND tenant_id IN (
   timeseries({
     title: 'Responses by outcome',
     unit: 'short',
+    noThresholds: ANY_RATE,
     isSql: true,
     queries: {
       outcomes: `SELECT minute AS time, outcome, toFloat64(sum(answered)) AS requests
@@ -50,6 +54,7 @@ WHERE $__timeFilter(minute) GROUP BY time, outcome ORDER BY time`,
   timeseries({
     title: 'Rejected elements and fields by code',
     unit: 'short',
+    noThresholds: 'The rate depends on the correctness of the games.',
     isSql: true,
     queries: {
       codes: `SELECT minute AS time, code, toFloat64(sum(count)) AS rejected
@@ -58,10 +63,13 @@ FROM rejects WHERE $__timeFilter(minute) GROUP BY time, code ORDER BY time`,
   }),
 ];
 
+const ANY_NUMBER = 'The normal number depends on the game.';
 const OF_PROJECT = "project_id = toUUID('$project')";
-const ofProject = (title: string, sql: string): PanelOptions => ({
-  ...{ title, unit: 'short', isSql: true, queries: { [title]: sql } },
-});
+const ofProject = (
+  title: string,
+  sql: string,
+  levels: { orange: number } | { noThresholds: string } = { noThresholds: ANY_NUMBER },
+): PanelOptions => ({ ...{ title, unit: 'short', isSql: true, queries: { [title]: sql } }, ...levels });
 
 export const ONE_PROJECT = [
   stat(
@@ -92,12 +100,14 @@ export const ONE_PROJECT = [
     ofProject(
       'Critical reports',
       `SELECT count() FROM reports WHERE ${OF_PROJECT} AND severity = 'critical' AND $__timeFilter(received_at)`,
+      { orange: 1 },
     ),
   ),
   stat(
     ofProject(
       'Rejected elements and fields',
       `SELECT sum(count) FROM rejects WHERE ${OF_PROJECT} AND $__timeFilter(minute)`,
+      { orange: 1 },
     ),
   ),
   timeseries(
