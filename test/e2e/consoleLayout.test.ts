@@ -145,6 +145,11 @@ describeInChromium('an operator who reads long values', () => {
       await page.getByRole('button', { name: 'Show as chart' }).click();
       await page.locator('.uplot canvas').waitFor();
     },
+    'ask, chart of four minutes': async (page) => {
+      await page.getByLabel('SQL query').fill(FOUR_MINUTES);
+      await page.getByRole('button', { name: 'Run', exact: true }).click();
+      await page.locator('.u-legend').getByText('239').waitFor();
+    },
   };
 
   describe.each(SIZES)('at $width × $height, $colorScheme', ({ width, height, colorScheme }) => {
@@ -176,3 +181,4 @@ describeInChromium('an operator who reads long values', () => {
 
 const MILLIONS = `SELECT toDateTime('2026-11-20 01:00:00', 'UTC') + number * 3600 AS t, number * 123456 AS n,
   repeat('x', 300) AS long FROM numbers(72)`;
+const FOUR_MINUTES = "SELECT toDateTime('2026-11-20 01:00:20', 'UTC') + number AS t, number AS n FROM numbers(240)";

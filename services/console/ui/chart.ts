@@ -15,6 +15,21 @@ const CHARACTER_WIDTH = 7;
 const LABEL_GAP = 18;
 const LONGEST_TIME = '12:00:00 AM'.length;
 
+const [MINUTE, HOUR, DAY, MONTH, YEAR] = [60, 3600, 86_400, 30 * 86_400, 365 * 86_400];
+/**
+ * Steps between two labels of the time axis, in seconds. The list of uPlot has no step between 1 and 5 minutes. A narrow chart of
+ * four minutes then has no label, or a label outside the chart.
+ */
+const TIME_STEPS = [
+  ...[0.001, 0.01, 0.1].flatMap((n) => [n, 2 * n, 5 * n]),
+  ...[1, 2, 5, 10, 15, 30],
+  ...[1, 2, 5, 10, 15, 30].map((n) => n * MINUTE),
+  ...[1, 2, 3, 6, 12].map((n) => n * HOUR),
+  ...[1, 2, 4, 7, 15].map((n) => n * DAY),
+  ...[1, 2, 3, 6].map((n) => n * MONTH),
+  ...[1, 2, 5, 10, 20, 50].map((n) => n * YEAR),
+];
+
 /** @param times - list of times in seconds since the epoch, in ascending order. */
 export function Chart({
   label,
@@ -44,6 +59,7 @@ export function Chart({
     const axes: UPlot.Axis[] = [
       {
         ...{ stroke, grid: { show: false }, ticks: line, space: CHARACTER_WIDTH * LONGEST_TIME },
+        incrs: TIME_STEPS,
         values: (_, splits, _axis, _space, step) => axisTimes(splits, step),
       },
       {
