@@ -181,4 +181,5 @@ describeInChromium('an operator who reads long values', () => {
 
 const MILLIONS = `SELECT toDateTime('2026-11-20 01:00:00', 'UTC') + number * 3600 AS t, number * 123456 AS n,
   repeat('x', 300) AS long FROM numbers(72)`;
-const FOUR_MINUTES = "SELECT toDateTime('2026-11-20 01:00:20', 'UTC') + number AS t, number AS n FROM numbers(240)";
+const FOUR_MINUTES =
+  "SELECT toDateTime('2026-11-20 01:00:20', 'UTC') + number AS t, number AS n FROM numbers(240)";
