@@ -1,6 +1,7 @@
 /** Runs the linker for one partition. After a failed transaction, the linker restores its state from the changelog. */
 import type { DeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { type Batch, type LogRecord, LogTruncated, type OwnedPartition } from '@questlog/runtime/log/log';
+import { informEach } from '@questlog/runtime/log/truncation/participants';
 import { Fenced, Invalid, Unavailable } from '@questlog/runtime/process/errors';
 import { Backoff, pause, retry } from '@questlog/runtime/process/waiting';
 import { processInTraces } from '@questlog/runtime/tracing/tracing';
@@ -128,7 +129,7 @@ async function nextBatch({ owned, deps, outbox, lookUps }: Run): Promise<Batch |
     // Keeps the links to events that the log lost, because ingest had acknowledged these events to clients.
     const { topic, partition, offset, position } = error;
     deps.logger.error('log_cut_short', error, { topic, partition, offset, position });
-    for (const one of [outbox, lookUps]) one.onTruncated(error);
+    informEach([outbox, lookUps]).onTruncated(error);
     return undefined;
   }
 }

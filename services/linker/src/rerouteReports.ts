@@ -95,7 +95,10 @@ async function openRerouting(deps: RerouterDeps): Promise<(owned: OwnedPartition
   };
 }
 
-/** Returns the next batch, or undefined after a truncation. After a truncation, the next call reads the remaining records. */
+/**
+ * Returns the next batch, or undefined after a truncation. After a truncation, the next call reads the remaining records. No
+ * participant is informed, because rerouting keeps no data of records in memory.
+ */
 async function nextBatch(owned: OwnedPartition): Promise<Batch | undefined> {
   try {
     return await owned.read(READ_OPTIONS);

@@ -5,7 +5,7 @@
  */
 import type { Log, Tail } from '@questlog/runtime/log/log';
 import { type ProjectionProgress, READ_TIMEOUT_MS } from '@questlog/runtime/log/projection/projection';
-import type { TruncatedRange, TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
+import { informEach, type TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
 import {
   type ProjectedState,
   truncatedPartitions,
@@ -315,9 +315,7 @@ async function followPartitions<Message, Entity>(
   const withLeader = wanted.filter((partition) => ranges[partition] !== undefined);
   if (withLeader.length === 0) return undefined;
   const from = [...initial.projected];
-  const onTruncated = (range: TruncatedRange): void => {
-    for (const one of [index, repair, ...participants]) one.onTruncated(range);
-  };
+  const { onTruncated } = informEach([index, repair, ...participants]);
   for (const range of await truncatedPartitions(log, topic, ranges, initial)) {
     // After a truncation, reads the partition from its first record. The committed offset refers to records that the log has
     // lost.

@@ -16,6 +16,15 @@ export interface TruncationParticipant {
   onTruncated(range: TruncatedRange): void;
 }
 
+/** Returns a participant that informs each of the `participants`. */
+export function informEach(participants: readonly TruncationParticipant[]): TruncationParticipant {
+  return {
+    onTruncated: (range) => {
+      for (const one of participants) one.onTruncated(range);
+    },
+  };
+}
+
 export interface AnnouncementDeps {
   readonly logger: Logger;
   readonly clock: Clock;
@@ -49,7 +58,7 @@ export function announceTruncations(
       logger.error('log_cut_short', TRUNCATED, { ...range });
       metrics.logTruncations.inc({ topic });
       lastFoundMs.set(`${topic}/${partition}`, clock.now());
-      for (const one of participants.get(topic) ?? []) one.onTruncated(range);
+      informEach(participants.get(topic) ?? []).onTruncated(range);
     },
   };
 }
