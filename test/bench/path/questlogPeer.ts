@@ -127,8 +127,10 @@ export function openDeployment(
   let operations: Promise<StartedService> | undefined;
   return async (service, more) => {
     operations ??= startService(stack.ending, 'operations', root, env);
-    const started = await startService(stack.ending, service, root, { ...env, ...more });
-    const { adminUrl, reached } = await operations;
+    const [started, { adminUrl, reached }] = await Promise.all([
+      startService(stack.ending, service, root, { ...env, ...more }),
+      operations,
+    ]);
     const admin: Reached['admin'] = async (method, path, body) => {
       const answer = await reached.admin(method, path, body);
       if (method !== 'GET') await hasReadDirectory(started.adminUrl, adminUrl);
