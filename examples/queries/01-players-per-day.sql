@@ -1,3 +1,4 @@
+-- How many players play each day?
 SELECT started_on AS day,
        uniqExact(player_external_id) AS players,
        count() AS sessions

@@ -1,3 +1,4 @@
+-- How many come back after one day, and after seven?
 WITH players_days AS
 (
     SELECT player_external_id, groupUniqArray(started_on) AS days, arrayMin(days) AS first_day

@@ -1,3 +1,4 @@
+-- Where do players drop out?
 WITH
     ['tutorial_start', 'tutorial_done', 'first_match', 'first_win'] AS checkpoints,
     reached AS

@@ -1,3 +1,4 @@
+-- How long is a session?
 WITH played AS
 (
     SELECT session_id,

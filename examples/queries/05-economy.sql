@@ -1,3 +1,4 @@
+-- Where does the money come from, and where does it go?
 SELECT currency,
        reason,
        sumIf(amount, amount > 0) AS earned,

@@ -1,3 +1,4 @@
+-- Which build crashes?
 SELECT version,
        platform,
        channel,

@@ -1,3 +1,4 @@
+-- How smooth is each platform?
 SELECT platform,
        sum(values) AS samples,
        arrayMap(value -> round(value, 3), quantilesMerge(0.5, 0.95, 0.99)(state)) AS p50_p95_p99

@@ -1,3 +1,4 @@
+-- How long do players wait for a match?
 WITH searches AS
 (
     SELECT JSONExtractString(payload, 'ticket') AS ticket,

@@ -1,3 +1,4 @@
+-- Does the experiment help?
 WITH
     finished AS
     (

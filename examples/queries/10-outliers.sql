@@ -1,3 +1,4 @@
+-- Which players have an unusual kill rate?
 WITH
     played AS
     (

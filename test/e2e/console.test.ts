@@ -1,6 +1,7 @@
 /** Tests the console in a real Chromium: sign-in, sign-out, restarts, SQL queries, and the accessibility of every page. */
 import type { Route } from 'playwright-core';
 import { expect, onTestFinished, test } from 'vitest';
+import { questionsOfGuide } from '../dataGuide/guidePage.ts';
 import { anEvent, anUnknownId, events } from './builders.ts';
 import { aChromium, describeInChromium, violations } from './consolePage.ts';
 import { removeDataDir, startProduct } from './product.ts';
@@ -143,6 +144,32 @@ describeInChromium('an operator at the console', () => {
     await page.goto(`${shared.product.credentials.adminUrl}/#/health`);
     await page.goto(`${shared.product.credentials.adminUrl}/#/ask`);
     await expect.poll(() => editor.inputValue()).toBe("SELECT 'not run yet'");
+  });
+
+  test('runs a question of the data guide, and sees counts per category as bars', async () => {
+    const game = await shared.aProject();
+    await game.post([anEvent({ sessionId: game.sessionId })]);
+    const page = await chromium.signedIn(shared.product, 'ask');
+    await page.getByLabel('Project').selectOption(game.projectId);
+    const questions = page.getByRole('region', { name: 'Questions' }).getByRole('button');
+    await questions.first().waitFor();
+    expect(await questions.allTextContents()).toEqual(questionsOfGuide().map(({ title }) => title));
+    await questions.getByText('How many players play each day?').click();
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByRole('columnheader', { name: 'players' }).waitFor();
+    await page.getByText('1 row in').waitFor();
+
+    const counts = "SELECT ['jump', 'crash'][number + 1] AS type, 4 - 3 * number AS count FROM numbers(2)";
+    await page.getByLabel('SQL query').fill(counts);
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByRole('button', { name: 'Show as chart' }).click();
+    const bars = page.getByRole('region', { name: 'Query result as bars' }).getByRole('row');
+    await bars.nth(2).waitFor();
+    expect(await bars.allTextContents()).toEqual(['CategoryBarValue', 'jump4', 'crash1']);
+    expect(await page.getByRole('meter', { name: 'crash' }).getAttribute('max')).toBe('4');
+    // Analysts find their tables before the tables for operators.
+    await expect.poll(() => page.locator('aside summary').first().textContent()).toBe('game_events');
+    expect(await violations(page)).toEqual([]);
   });
 
   test('sees the late result of a poll: an answer, a failure, or no answer', async () => {

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import type { RouterInstance } from '@koa/router';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { fileServer } from '@questlog/runtime/process/listener/fileServer';
+import { readQuestions } from './questions.ts';
 
 const UI = new URL('../ui/', import.meta.url);
 const MODULES = ['preact', 'preact/hooks', 'htm', 'htm/preact', 'uplot'];
@@ -47,6 +48,9 @@ export function pageFiles(router: RouterInstance): void {
   const files = new Set(readdirSync(UI, { recursive: true, encoding: 'utf8' }));
   const send = fileServer(POLICY);
   router.get('/', (ctx) => send(ctx, '', { type: 'html', load: async () => PAGE }));
+  router.get('/ui/questions.json', (ctx) =>
+    send(ctx, 'questions', { type: 'json', load: async () => JSON.stringify(readQuestions()) }),
+  );
   router.get('/ui/*file', async (ctx) => {
     const name = ctx.params['file'] ?? '';
     const library = Object.hasOwn(LIBRARIES, name) ? LIBRARIES[name] : undefined;

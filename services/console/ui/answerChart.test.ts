@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { chartOf } from './answerChart.ts';
+import { barsOf, chartOf } from './answerChart.ts';
 
 const answer = (type: string, ...times: string[]) => ({
   meta: [
@@ -35,4 +35,38 @@ test.each([
   ["DateTime('Fixed/UTC+05:30:00')", '2026-01-01 00:00:00'],
 ])('offers no chart of %s, whose times it cannot parse', (type, text) => {
   expect(chartOf(answer(type, text))).toBeUndefined();
+});
+
+const columns = (...types: string[]) => types.map((type, i) => ({ name: `c${i}`, type }));
+
+test('draws a line for each of the four categories with the largest sums', () => {
+  const meta = columns('Date', 'String', 'UInt64');
+  const rows = ['a', 'b', 'c', 'd', 'e', 'f'].flatMap((name, i) => [
+    ['2026-01-01', name, String(i)],
+    ['2026-01-02', name, i === 5 ? null : '1'],
+  ]);
+
+  const chart = chartOf({ meta, data: rows });
+  expect(chart).toMatchObject({ hiddenLines: 2, times: { length: 2 } });
+  expect(Object(chart).series.map(({ name }: { name: string }) => name)).toEqual(['e', 'f', 'd', 'c']);
+  expect(Object(chart).series[1]).toEqual({ name: 'f', values: [5, null] });
+});
+
+test('draws a bar for each row with a category and a number', () => {
+  const meta = columns('LowCardinality(Nullable(String))', 'UInt64');
+
+  expect(
+    barsOf({
+      meta,
+      data: [
+        ['a', '2'],
+        [null, '0'],
+      ],
+    }),
+  ).toEqual([
+    { name: 'a', value: 2 },
+    { name: '–', value: 0 },
+  ]);
+  expect(barsOf({ meta, data: [['a', '-2']] })).toBeUndefined();
+  expect(barsOf({ meta: columns('UInt8', 'UInt64'), data: [['1', '2']] })).toBeUndefined();
 });

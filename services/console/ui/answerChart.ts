@@ -6,29 +6,53 @@ export interface Answer {
   readonly data: readonly (readonly (string | null)[])[];
 }
 
-/** Returns a chart with one line per number column, or a message if two rows have the same time. */
+/**
+ * Returns a chart over time. An answer with the columns time, category, and number has one line for each of the four categories
+ * with the largest sums. Other answers have one line per number column.
+ * @returns a message if two values of a line have the same time, or undefined if the answer has no time or no number
+ */
 export function chartOf({ meta, data }: Answer) {
   const type = meta[0]?.type ?? '';
-  const numbers = meta.flatMap(({ name, type }, i) => (isNumeric(type) ? [{ name, i }] : []));
+  const numbers = meta.flatMap(({ type }, i) => (isNumeric(type) ? [i] : []));
   if (!IS_TIME.test(type) || numbers.length === 0) return undefined;
-  const rows = data
-    .map((row) => ({ row, time: secondsOf(row[0] ?? '', type) }))
-    .filter(({ time }) => !Number.isNaN(time))
-    .sort((a, b) => a.time - b.time);
-  if (rows.length === 0) return undefined;
-  const byTime = new Map(rows.map(({ time, row }) => [time, row]));
-  if (byTime.size < rows.length) return 'No chart: several rows have the same time.';
-  const times = withGaps([...byTime.keys()]);
+  const hasCategories = meta.length === 3 && numbers[0] === 2;
+  const lines = new Map<string, Map<number, number>>();
+  for (const row of data) {
+    const time = secondsOf(row[0] ?? '', type);
+    if (Number.isNaN(time)) continue;
+    for (const i of numbers) {
+      const name = hasCategories ? categoryOf(row[1]) : (meta[i]?.name ?? '');
+      const line = lines.get(name) ?? new Map<number, number>();
+      lines.set(name, line);
+      if (line.has(time)) return 'No chart: several rows have the same time.';
+      line.set(time, isNull(row[i]) ? Number.NaN : Number(row[i]));
+    }
+  }
+  const shown = hasCategories ? largest(lines) : [...lines];
+  const known = new Set(shown.flatMap(([, line]) => [...line.keys()]));
+  if (known.size === 0) return undefined;
+  const times = withGaps([...known].sort((a, b) => a - b));
+  const drawn = (value = Number.NaN) => (Number.isNaN(value) ? null : value);
   return {
     times,
-    series: numbers.map(({ name, i }) => ({
-      name,
-      values: times.map((time) => {
-        const value = byTime.get(time)?.[i];
-        return isNull(value) ? null : Number(value);
-      }),
-    })),
+    series: shown.map(([name, line]) => ({ name, values: times.map((time) => drawn(line.get(time))) })),
+    hiddenLines: lines.size - shown.length,
   };
+}
+
+/**
+ * Returns one bar per row, at most 30 bars, for an answer with the columns category and number.
+ * @returns undefined for other answers, and for negative numbers
+ */
+export function barsOf({ meta, data }: Answer) {
+  const [category, number] = meta;
+  if (meta.length !== 2 || !category || !number || isNumeric(category.type) || !isNumeric(number.type)) {
+    return undefined;
+  }
+  const bars = data
+    .slice(0, MAX_BARS)
+    .map(([name, value]) => ({ name: categoryOf(name), value: Number(value) }));
+  return bars.every(({ value }) => value >= 0) ? bars : undefined;
 }
 
 /** Returns midnight of a day in the time zone of the browser, so that the axis of the chart shows the right day. */
@@ -43,6 +67,20 @@ export function isNull(value: string | null | undefined): boolean {
 
 export function isNumeric(type: string): boolean {
   return /^(Nullable\()?(U?Int|Float|Decimal)/.test(type);
+}
+
+/** The chart has four colors. */
+const MAX_CATEGORIES = 4;
+const MAX_BARS = 30;
+
+function categoryOf(text: string | null | undefined): string {
+  return isNull(text) ? '–' : String(text);
+}
+
+function largest(lines: ReadonlyMap<string, ReadonlyMap<number, number>>) {
+  const sumOf = (line: ReadonlyMap<number, number>) =>
+    [...line.values()].reduce((sum, value) => sum + (value || 0), 0);
+  return [...lines].sort(([, a], [, b]) => sumOf(b) - sumOf(a)).slice(0, MAX_CATEGORIES);
 }
 
 const IS_TIME = /^(LowCardinality\()?(Nullable\()?Date/;

@@ -1,14 +1,11 @@
 /** The page for SQL queries. It shows a list of the tables, and the result as a table, a chart, or a file. */
 import type { VNode } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { type Answer, chartOf, isNull, isNumeric } from '../answerChart.ts';
-import { Chart } from '../chart.ts';
-import { count } from '../format.ts';
-import { type Column, Empty, Failure, html, type PageProps, Table } from '../html.ts';
-import { errorOf, type Row, request } from '../request.ts';
-import { useSql } from '../resource.ts';
-
-type ColumnRow = Row<'table' | 'name' | 'type' | 'comment'>;
+import type { Answer } from '../answerChart.ts';
+import { AnswerView } from '../ask/answerView.ts';
+import { Questions, Tables } from '../ask/aside.ts';
+import { Failure, html, type PageProps } from '../html.ts';
+import { errorOf, request } from '../request.ts';
 
 interface Result {
   readonly answer?: Answer;
@@ -18,9 +15,6 @@ interface Result {
 }
 
 const DAY_MS = 86_400_000;
-const SHOWN_ROWS = 1_000;
-const COLUMNS = `SELECT table, name, type, comment FROM system.columns WHERE database = currentDatabase()
-  ORDER BY table, position`;
 const EXAMPLE = `SELECT toStartOfHour(received_at) AS hour, count() AS events
 FROM events
 WHERE received_at > now() - INTERVAL 1 DAY
@@ -34,7 +28,6 @@ export function SqlPage({ argument, project, projects }: PageProps): VNode {
   const [state, setState] = useState<Result>({});
   const editor = useRef<HTMLTextAreaElement>(null);
   const lastRun = useRef(0);
-  const tables = useSql<ColumnRow>(COLUMNS);
   const { names, values, set } = useParameters(
     text,
     project ?? (projects.length > 1 ? undefined : projects[0]),
@@ -97,19 +90,9 @@ export function SqlPage({ argument, project, projects }: PageProps): VNode {
       <${Failure} error=${error} />
       ${result}
     </div>
-    <aside aria-label="Tables">
-      <h2>Tables</h2>
-      <${Failure} error=${tables.error} />
-      ${[...Map.groupBy(tables.value ?? [], ({ table }) => table)].map(
-        ([table, columns]) => html`<details key=${table}>
-          <summary>${table}</summary>
-          <button class="link" onClick=${() => insert(table)}>Insert name</button>
-          <ul>${columns.map(
-            ({ name, type, comment }) =>
-              html`<li><button class="link" title=${comment} onClick=${() => insert(name)}>${name}</button> <small>${type}</small></li>`,
-          )}</ul>
-        </details>`,
-      )}
+    <aside>
+      <${Questions} onChoose=${write} />
+      <${Tables} onInsert=${insert} />
     </aside>
   </section>`;
 }
@@ -156,23 +139,4 @@ function usualValues(project: PageProps['project']): Record<string, string> {
   const day = (fromToday: number) => new Date(Date.now() + fromToday * DAY_MS).toISOString().slice(0, 10);
   const ids = project === undefined ? {} : { project: project.id, tenant: project.tenantId };
   return { ...ids, from: day(-30), to: day(1) };
-}
-
-function AnswerView({ answer, tookMs }: { answer: Answer; tookMs: number }): VNode {
-  const [isChart, setChart] = useState(false);
-  const { meta, data } = answer;
-  if (data.length === 0) return html`<${Empty}><p>No rows.</p><//>`;
-  const shown = data.slice(0, SHOWN_ROWS);
-  const columns = meta.map(({ name, type }, i): Column<Answer['data'][number]> => {
-    const of = (row: Answer['data'][number]) => (isNull(row[i]) ? '–' : row[i]);
-    return isNumeric(type) ? [name, of, 'number'] : [name, of];
-  });
-  const chart = chartOf(answer);
-  const more = data.length > shown.length ? `, showing the first ${count(shown.length)}` : '';
-  return html`<div>
-    <p class="status" role="status">${count(data.length)} ${data.length === 1 ? 'row' : 'rows'} in ${(tookMs / 1000).toFixed(2)} s${more}
-      ${typeof chart === 'string' ? ` ${chart}` : chart && html` <button class="plain" aria-pressed=${isChart} onClick=${() => setChart(!isChart)}>${isChart ? 'Show as table' : 'Show as chart'}</button>`}
-    </p>
-    ${isChart && typeof chart === 'object' ? html`<${Chart} label="Query result as a chart" ...${chart} />` : html`<${Table} label="Query result" rows=${shown} columns=${columns} scrolls="both" />`}
-  </div>`;
 }
