@@ -66,7 +66,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     lost: 'a data team that loads rows below the published offset misses the rows of a block permanently',
     file: BLOCKS,
     text: 'await this.#commit({ offset: start, pendingTo: end, last });',
-    by: "await this.#commit({ offset: start, pendingTo: end, last }); this.#options.onProjected(end, this.#tablesId ?? '');",
+    by: "await this.#commit({ offset: start, pendingTo: end, last }); this.#options.onProjected(end, this.#tables.id ?? '');",
     tests: [BLOCKS_TEST],
   },
   {
@@ -112,9 +112,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'restored tables not detected',
     lost: 'after a restore, records that are in the log but not in the backup are never projected again',
-    file: BLOCKS,
-    text: 'if (committedTables === undefined || committedTables === this.#tablesId) return;',
-    by: 'if (this.#tablesId !== undefined) return;',
+    file: 'services/runtime/src/clickhouse/restored/filledTables.ts',
+    text: 'return tables !== undefined && tables !== this.#id;',
+    by: 'return false;',
     tests: [BLOCKS_TEST],
   },
   {

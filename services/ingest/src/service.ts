@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { BlockList } from 'node:net';
 
-import { cachedTableUuids } from '@questlog/runtime/clickhouse/store';
+import { cachedTableUuids } from '@questlog/runtime/clickhouse/restored/tableUuids';
 import { openCursorCiphers } from '@questlog/runtime/cursors/cursorCiphers';
 import { warnWithoutHeartbeat } from '@questlog/runtime/directory/heartbeat';
 import { openAddressLimits } from '@questlog/runtime/http/limits/addresses';

@@ -1,5 +1,5 @@
 /** Starts the linker. The linker reads events and report links, and it writes linked events. */
-import { cachedTableUuids } from '@questlog/runtime/clickhouse/store';
+import { cachedTableUuids } from '@questlog/runtime/clickhouse/restored/tableUuids';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
 import type { Consumer } from '@questlog/runtime/log/log';

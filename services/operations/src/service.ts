@@ -1,7 +1,7 @@
 /** Starts the operations service: constructs its parts and the operators' listener. */
 import type { BlockList } from 'node:net';
 
-import { cachedTableUuids } from '@questlog/runtime/clickhouse/store';
+import { cachedTableUuids } from '@questlog/runtime/clickhouse/restored/tableUuids';
 import { sharedSecret } from '@questlog/runtime/cursors/cursorCiphers';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import { writeHeartbeats } from '@questlog/runtime/directory/heartbeat';

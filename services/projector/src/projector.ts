@@ -1,5 +1,5 @@
 /** Starts the projector, which writes the records of the log to ClickHouse. Writes each partition in blocks (`runBlocks`). */
-import { cachedTableUuids, coalescedTableUuids } from '@questlog/runtime/clickhouse/store';
+import { type TablesId, watchTablesId } from '@questlog/runtime/clickhouse/restored/filledTables';
 import { runBlocks } from '@questlog/runtime/consumer/blocks';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
@@ -52,16 +52,12 @@ export interface Projector {
   stop(): Promise<void>;
 }
 
-/** Maximum age of a cached table UUID. The projector must detect a restored table within 30 s, even without new records. */
-const TABLE_UUID_CACHE_MS = 15_000;
-
 export async function startProjector(options: ProjectorDeps): Promise<Projector> {
   const { log } = options;
   const store = options.store.quorum ?? options.store;
   const deps = {
     ...options,
-    uuidOf: coalescedTableUuids(store),
-    recentUuidOf: cachedTableUuids(store, TABLE_UUID_CACHE_MS),
+    tablesIdOf: watchTablesId(store),
     truncationsOf: sharedTruncationQuery(store, log.id),
     offsets: new OffsetPublisher({ ...options, store }),
   };
@@ -97,10 +93,8 @@ function warnOfTruncations({ health, store, log }: ProjectorDeps): void {
   });
 }
 
-/** `uuidOf` never returns a cached UUID, because a block of records must be checked against the table's current UUID. */
 interface SharedQueries {
-  readonly uuidOf: (table: string) => Promise<string>;
-  readonly recentUuidOf: (table: string) => Promise<string>;
+  readonly tablesIdOf: (table: string) => TablesId;
   readonly truncationsOf: TruncationQuery;
   readonly offsets: OffsetPublisher;
 }
@@ -117,8 +111,7 @@ async function projectTopic<Message>(
   openWriter: OpenWriter<Message>,
   tables: TopicTables<Message>,
 ): Promise<Projector> {
-  const { log, clock, logger, metrics, flushIntervalMs, visible, tracing } = deps;
-  const { uuidOf, recentUuidOf, offsets } = deps;
+  const { log, clock, logger, metrics, flushIntervalMs, visible, tracing, offsets } = deps;
   const { topic } = contract;
   const codec = await createCodec(deps.registry, contract);
   const deadLettersFor = await openDeadLetters({ ...deps, group });
@@ -150,8 +143,7 @@ async function projectTopic<Message>(
       return runBlocks(owned, {
         log,
         topic,
-        tablesId: () => uuidOf(tables.rows.table),
-        cachedTablesId: () => recentUuidOf(tables.rows.table),
+        tablesId: deps.tablesIdOf(tables.rows.table),
         storedRows: openStoredRecords({ ...deps, store, codec, source, tables, truncations }),
         openWriter: async (start) => {
           const orphanIds = truncations.map(({ orphanId }) => orphanId);

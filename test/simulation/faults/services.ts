@@ -2,7 +2,6 @@
 
 import { isVisibleIn, visibleReports, visibleSessions } from '@questlog/ingest/entityCache/openCaches';
 import { openReportCache } from '@questlog/ingest/entityCache/reportCache';
-import { watchRestoredTable } from '@questlog/ingest/entityCache/restoredTable';
 import { openSessionCache } from '@questlog/ingest/entityCache/sessionCache';
 import { EventBatch } from '@questlog/ingest/events/eventBatch';
 import { type IngestDeps, idempotencyOf, ingest } from '@questlog/ingest/events/ingestEvents';
@@ -20,6 +19,7 @@ import { startLinker } from '@questlog/linker/linker';
 import { linkerMetrics } from '@questlog/linker/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
+import { watchRestoredTable } from '@questlog/runtime/clickhouse/restored/restoredTable';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { Directory, Principal } from '@questlog/runtime/directory/directory';
 import { watchProjection } from '@questlog/runtime/log/projection/projection';

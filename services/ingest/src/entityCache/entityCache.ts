@@ -3,6 +3,8 @@
  * report that ClickHouse might not have yet. A lookup first reads the topic to its end, and then queries ClickHouse. The
  * reverse order could miss a session that is projected between both reads.
  */
+
+import type { RestoredTable } from '@questlog/runtime/clickhouse/restored/restoredTable';
 import type { Log, Tail } from '@questlog/runtime/log/log';
 import { type ProjectionProgress, READ_TIMEOUT_MS } from '@questlog/runtime/log/projection/projection';
 import { informEach, type TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
@@ -20,7 +22,6 @@ import { partitionOf } from '@questlog/schemas/partition';
 import type { MessageContract } from '@questlog/schemas/topics/contract';
 import type { IngestMetrics } from '../metrics.ts';
 import { EntityIndex, type EntityRules, type IndexBounds } from './entityIndex.ts';
-import type { RestoredTable } from './restoredTable.ts';
 import { TruncationRepair } from './truncationRepair.ts';
 
 export interface EntityName {

@@ -1,4 +1,6 @@
 /** Opens ingest's caches of sessions and reports, and hides erased sessions and reports. */
+
+import { warnIfRestored, watchRestoredTable } from '@questlog/runtime/clickhouse/restored/restoredTable';
 import type { Directory } from '@questlog/runtime/directory/directory';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Projections } from '@questlog/runtime/log/projection/projection';
@@ -9,7 +11,6 @@ import { PROJECTED } from '@questlog/schemas/tables/projected';
 import type { IsVisible } from '@questlog/schemas/visibility';
 import type { IngestContext } from '../context.ts';
 import { openReportCache, type ReportCache } from './reportCache.ts';
-import { warnIfRestored, watchRestoredTable } from './restoredTable.ts';
 import { openSessionCache, type SessionCache } from './sessionCache.ts';
 
 /** Opens the caches, and adds a health warning if tables that were restored from a backup lack rows. */

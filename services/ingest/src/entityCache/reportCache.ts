@@ -1,5 +1,6 @@
 /** Cache of bug reports (see `entityCache.ts`). Also predicts the links between new events and these reports. */
 
+import { TableIncomplete } from '@questlog/runtime/clickhouse/restored/restoredTable';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { Unavailable } from '@questlog/runtime/process/errors';
@@ -16,7 +17,6 @@ import {
   type RequestedLinks,
 } from './core/openReports.ts';
 import { type EntityCacheDeps, type EntityType, openEntityCache } from './entityCache.ts';
-import { TableIncomplete } from './restoredTable.ts';
 import { type FiledReport, lookUpReports, projectsWithReports, storedOpenReports } from './storedReports.ts';
 
 export interface ReportCache {

@@ -1,5 +1,6 @@
 /** Test support: bug reports on a real log with a simulated ClickHouse. The test can make the log unavailable. */
 import { randomUUID } from 'node:crypto';
+import { TableIncomplete } from '@questlog/runtime/clickhouse/restored/restoredTable';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { type Directory, emptyDirectory, type Principal } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -26,7 +27,6 @@ import { topicDefinitions } from '@questlog/schemas/topics/topics';
 import { onTestFinished } from 'vitest';
 import { isVisibleIn, visibleReports, visibleSessions } from '../entityCache/openCaches.ts';
 import { openReportCache } from '../entityCache/reportCache.ts';
-import { TableIncomplete } from '../entityCache/restoredTable.ts';
 import { cachedSession, type SessionCache } from '../entityCache/sessionCache.ts';
 import { OwnAppends } from '../events/ownAppends.ts';
 import { RandomPool } from '../events/storeEvents.ts';

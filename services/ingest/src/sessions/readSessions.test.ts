@@ -1,8 +1,9 @@
 /** Tests a read of a session that is registered while the read runs. */
+
+import { TableIncomplete } from '@questlog/runtime/clickhouse/restored/restoredTable';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { expect, test } from 'vitest';
 import type { ReadContext } from '../entityCache/readContext.ts';
-import { TableIncomplete } from '../entityCache/restoredTable.ts';
 import { readSession } from './readSessions.ts';
 
 const ID = '7846b5f4-39dd-4381-b200-dbc9f59749ad';

@@ -1,4 +1,6 @@
 /** Handles GET requests for sessions, builds, and players. First waits until ClickHouse has all registrations. */
+
+import { TableIncomplete } from '@questlog/runtime/clickhouse/restored/restoredTable';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import {
   newestFirstClause,
@@ -13,7 +15,6 @@ import type { BuildOutput, BuildPage, ListedSession, SessionPage } from '@questl
 import { formatMicros } from '@questlog/schemas/isoTime';
 import { partitionOf } from '@questlog/schemas/partition';
 import type { ReadContext } from '../entityCache/readContext.ts';
-import { TableIncomplete } from '../entityCache/restoredTable.ts';
 import { sessionSequence } from './sessionSequence.ts';
 
 interface SessionRow extends Record<'version' | 'platform' | 'gitCommit' | 'channel', string | null> {

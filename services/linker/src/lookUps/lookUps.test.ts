@@ -1,6 +1,7 @@
 /** Tests which conditions a lookup waits for. */
 import { randomUUID } from 'node:crypto';
-import { cachedTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
+import { cachedTableUuids } from '@questlog/runtime/clickhouse/restored/tableUuids';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { openDatabase } from '@questlog/runtime/log/embedded/database';
 import { embeddedLogOn } from '@questlog/runtime/log/embedded/embeddedLog';
 import { aDirectory } from '@questlog/runtime/log/embedded/testing/testLog';

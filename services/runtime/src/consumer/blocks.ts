@@ -3,6 +3,7 @@
  * before its rows are written. After a crash, the next owner of the partition builds the same block and writes the missing
  * rows.
  */
+import { FilledTables, type TablesId } from '../clickhouse/restored/filledTables.ts';
 import {
   type Batch,
   type Committed,
@@ -20,7 +21,7 @@ import {
   type Truncation,
 } from '../log/truncation/findTruncation.ts';
 import type { Clock } from '../process/clock.ts';
-import { Fenced, Invalid, Unavailable } from '../process/errors.ts';
+import { Fenced, Invalid } from '../process/errors.ts';
 import type { Logger } from '../process/logger.ts';
 import { pause, retry } from '../process/waiting.ts';
 import type { Attempt, Block, BlockWriter } from './blockWriter.ts';
@@ -28,8 +29,7 @@ import type { Attempt, Block, BlockWriter } from './blockWriter.ts';
 export interface BlockOptions<Plan> {
   readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
   readonly topic: string;
-  tablesId(): Promise<string>;
-  cachedTablesId(): Promise<string>;
+  readonly tablesId: TablesId;
   readonly storedRows: StoredRows;
   /** Opens a writer whose first block starts at the offset `start`. The writer reads its state from the stored rows. */
   openWriter(start: number): Promise<BlockWriter<Plan>>;
@@ -82,7 +82,7 @@ class BlockRun<Plan> {
   #hasCommit: boolean;
   #leaderEpoch: number | undefined;
   #truncatedFrom = Infinity;
-  #tablesId: string | undefined;
+  readonly #tables: FilledTables;
   /** Below this offset, rows can already be stored. A block below this offset must insert only the missing rows. */
   #verifyBelow = 0;
   /** True if the consumer group has no commit and the tables have no rows of the partition. */
@@ -97,7 +97,8 @@ class BlockRun<Plan> {
   constructor(owned: OwnedPartition, options: BlockOptions<Plan>) {
     this.#owned = owned;
     this.#options = options;
-    const { topic, clock, insertsEndWithinMs } = options;
+    const { topic, clock, insertsEndWithinMs, tablesId } = options;
+    this.#tables = new FilledTables(tablesId);
     this.#previousInsertsEndAtMs = clock.now() + insertsEndWithinMs;
     const committed = owned.committed(topic);
     this.#hasCommit = committed !== undefined;
@@ -122,11 +123,10 @@ class BlockRun<Plan> {
 
   /** Rewinds to the start of the log if the tables were restored and lack rows. @throws RestartRun after a rewind. */
   async #checkTables(): Promise<void> {
-    const { log, topic, tablesId, logger } = this.#options;
+    if (!(await this.#retry(() => this.#tables.wereRestored(this.#committed)))) return;
+    const { log, topic, logger } = this.#options;
     const { partition } = this.#owned;
-    const { tables: committedTables, offset } = this.#committed;
-    this.#tablesId = await this.#retry(tablesId);
-    if (committedTables === undefined || committedTables === this.#tablesId) return;
+    const { offset } = this.#committed;
     const { startOffset } = await this.#retry(() => offsetRangeOf(log, topic, partition));
     logger.warn('tables_are_others', { topic, partition, from: offset, to: startOffset });
     this.#writer = undefined;
@@ -259,18 +259,13 @@ class BlockRun<Plan> {
       if (bytes >= MAX_BLOCK_BYTES || records.length >= maxRecords) break;
     }
     const end = this.#owned.position(topic);
-    if (end === start) return await this.#checkTablesWhileIdle();
+    if (end === start) {
+      if (await this.#tables.mayBeRestored()) await this.#checkTables();
+      return;
+    }
     await this.#writeInTraces(this.#block(records, start, end), start < this.#verifyBelow);
     if (this.#isNewPartition) this.#isNewPartition = false;
     else this.#lastFlushMs = clock.now();
-  }
-
-  async #checkTablesWhileIdle(): Promise<void> {
-    const now = await this.#options.cachedTablesId().catch((cause: unknown) => {
-      if (cause instanceof Unavailable) return this.#tablesId;
-      throw cause;
-    });
-    if (now !== this.#tablesId) await this.#checkTables();
   }
 
   #deadline(): number {
@@ -295,7 +290,7 @@ class BlockRun<Plan> {
   }
 
   async #commit(committed: CommitMetadata): Promise<void> {
-    const metadata = this.#tablesId === undefined ? committed : { ...committed, tables: this.#tablesId };
+    const metadata = this.#tables.id === undefined ? committed : { ...committed, tables: this.#tables.id };
     await this.#retry(async () => {
       const sentAtMs = this.#options.clock.now();
       await this.#owned.commit(this.#options.topic, encodeCommit(metadata));
@@ -313,7 +308,7 @@ class BlockRun<Plan> {
 
   async #publishStart(offset: number): Promise<void> {
     const confirm = () => this.#confirmOwnership();
-    await this.#retry(() => this.#options.publishStart(offset, this.#tablesId ?? '', confirm));
+    await this.#retry(() => this.#options.publishStart(offset, this.#tables.id ?? '', confirm));
     this.#isStartPublished = true;
   }
 
@@ -350,7 +345,7 @@ class BlockRun<Plan> {
     const upToEpoch = this.#leaderEpoch ?? this.#committed.upToEpoch;
     const known = upToEpoch === undefined ? {} : { upToEpoch };
     await this.#commit({ offset: end, ...(proof === undefined ? known : { last: proof }) });
-    this.#options.onProjected(end, this.#tablesId ?? '');
+    this.#options.onProjected(end, this.#tables.id ?? '');
   }
 
   async #isolateRejected(writer: BlockWriter<Plan>, block: Block, cause: Invalid): Promise<void> {

@@ -28,13 +28,15 @@ async function anIdlePartition(table: BlockTable, ...looks: (() => string)[]) {
     process: (owned) =>
       runBlocks(clock.reads(owned), {
         ...blockOptions(log, TOPIC, table, clock),
-        tablesId: async () => {
-          asked += 1;
-          return table.name;
-        },
-        cachedTablesId: async () => {
-          looked.push({ atMs: clock.now(), asked });
-          return (looks.shift() ?? (() => table.name))();
+        tablesId: {
+          current: async () => {
+            asked += 1;
+            return table.name;
+          },
+          cached: async () => {
+            looked.push({ atMs: clock.now(), asked });
+            return (looks.shift() ?? (() => table.name))();
+          },
         },
       }),
   });

@@ -67,8 +67,7 @@ export function blockOptions(
   };
   return {
     ...{ log, topic, clock, logger: silentLogger, flushIntervalMs: 0, insertsEndWithinMs: 0 },
-    tablesId: async () => table.name,
-    cachedTablesId: async () => table.name,
+    tablesId: { current: async () => table.name, cached: async () => table.name },
     storedRows: table.storedRows(),
     openWriter: async () => table.writer(),
     onWritten: () => {},

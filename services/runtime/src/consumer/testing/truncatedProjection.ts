@@ -117,8 +117,7 @@ export async function aProjection({ insertsEndWithinMs = 0 } = {}) {
           runBlocks(asAssigned(clock.reads(owned)), {
             ...{ log, clock, logger, topic: TOPIC, flushIntervalMs: 0, insertsEndWithinMs },
             storedRows: tables.held(),
-            tablesId: async () => 'as made',
-            cachedTablesId: async () => 'as made',
+            tablesId: { current: async () => 'as made', cached: async () => 'as made' },
             openWriter: async () => ({
               plan: async (block: Block) => block,
               apply: (block, attempt) => tables.apply(block, attempt),

@@ -2,12 +2,13 @@
  * Detects ClickHouse tables that were restored from a backup and still lack rows. Each commit of the projector contains the
  * UUID of the table. A restored table has another UUID (docs/decisions/0040).
  */
-import { coalescedTableUuids, type Store } from '@questlog/runtime/clickhouse/store';
-import { type ProjectionLog, watchProjection } from '@questlog/runtime/log/projection/projection';
-import type { Clock } from '@questlog/runtime/process/clock';
-import { Unavailable } from '@questlog/runtime/process/errors';
-import type { Health } from '@questlog/runtime/process/health';
-import { withinLimit } from '@questlog/runtime/process/waiting';
+import { type ProjectionLog, watchProjection } from '../../log/projection/projection.ts';
+import type { Clock } from '../../process/clock.ts';
+import { Unavailable } from '../../process/errors.ts';
+import type { Health } from '../../process/health.ts';
+import { withinLimit } from '../../process/waiting.ts';
+import type { Store } from '../store.ts';
+import { coalescedTableUuids } from './tableUuids.ts';
 
 export interface RestoredTable {
   /** Returns an error if the ClickHouse table lacks records below one of the offsets. `below` has one offset per partition. */

@@ -3,6 +3,7 @@
  * unknown.
  */
 import { randomUUID } from 'node:crypto';
+import { watchRestoredTable } from '@questlog/runtime/clickhouse/restored/restoredTable';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
@@ -16,7 +17,6 @@ import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topic
 import { expect, onTestFinished, test } from 'vitest';
 import { readSession } from '../sessions/readSessions.ts';
 import type { ReadContext } from './readContext.ts';
-import { watchRestoredTable } from './restoredTable.ts';
 import { openSessionCache } from './sessionCache.ts';
 
 const [TENANT, PROJECT] = [randomUUID(), randomUUID()];
@@ -78,21 +78,6 @@ test.each([
   expect(product.clickHouse.asked).toBe(1);
 });
 
-test('a table is complete if entities were projected and evicted since the last check', async () => {
-  const { project, table } = await aProduct();
-  await project(1);
-  expect(await table.errorIfIncomplete([1])).toBeUndefined();
-  await project(2, undefined, 0);
-  expect(await table.errorIfIncomplete([2])).toBeUndefined();
-});
-
-test('does not wait for records that a truncation removed', async () => {
-  const { project, table } = await aProduct();
-  expect(await table.errorIfIncomplete([5])).toBeUndefined();
-  await project(1);
-  expect(await table.errorIfIncomplete([5])).toBeInstanceOf(Unavailable);
-});
-
 test('a cached session without a row has expired, or is not restored yet', async () => {
   const { clickHouse, read } = await aProduct();
   clickHouse.rows.length = 0;
@@ -143,18 +128,14 @@ async function aProduct() {
   const before = await startIngest();
   for (const session of made) await before.register(session);
   let ingest = before;
-  const project = async (
-    offset: number,
-    note: object = { tables: clickHouse.table },
-    afterMs = 1_001,
-  ): Promise<void> => {
-    clock.ms += afterMs;
+  const project = async (offset: number, note: object = { tables: clickHouse.table }): Promise<void> => {
+    clock.ms += 1_001;
     clickHouse.rows = made.slice(0, Math.max(offset, clickHouse.rows.length)).map(rowOf);
     await commit(log, offset, JSON.stringify(note));
   };
   await project(2);
   return {
-    ...{ clickHouse, project, table, registered: made.map(({ sessionId }) => sessionId) },
+    ...{ clickHouse, project, registered: made.map(({ sessionId }) => sessionId) },
     startIngest: async () => {
       ingest = await startIngest();
     },
