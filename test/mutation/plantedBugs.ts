@@ -112,7 +112,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'restored tables not detected',
     lost: 'after a restore, records that are in the log but not in the backup are never projected again',
-    file: 'services/runtime/src/clickhouse/restored/filledTables.ts',
+    file: 'services/runtime/src/clickhouse/restored/tableUuids.ts',
     text: 'return tables !== undefined && tables !== this.#id;',
     by: 'return false;',
     tests: [BLOCKS_TEST],

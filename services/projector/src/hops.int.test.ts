@@ -11,10 +11,10 @@ import { openBench } from './testing/projectorBench.ts';
 
 /**
  * Maximum number of files. Two of the files look up erased data, two files compare the first block with the stored rows, one file
- * publishes the offset of a partition before its first block, one file is the port of traces, one file is the shared cache with a
- * budget, and four files are the codecs of `schemas` for bytes, varints, UUIDs, and Avro.
+ * detects restored tables, one file publishes the offset of a partition before its first block, one file is the port of traces,
+ * one file is the shared cache with a budget, and four files are the codecs of `schemas` for bytes, varints, UUIDs, and Avro.
  */
-const MOST_FILES = 27;
+const MOST_FILES = 28;
 /**
  * Pattern of files that are not counted. Files below the log's port belong to an adapter, and the server of the store is a
  * separate process in production.

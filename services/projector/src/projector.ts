@@ -1,5 +1,5 @@
 /** Starts the projector, which writes the records of the log to ClickHouse. Writes each partition in blocks (`runBlocks`). */
-import { type TablesId, watchTablesId } from '@questlog/runtime/clickhouse/restored/filledTables';
+import { type TablesId, watchTablesId } from '@questlog/runtime/clickhouse/restored/tableUuids';
 import { runBlocks } from '@questlog/runtime/consumer/blocks';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';

@@ -3,7 +3,7 @@
  * before its rows are written. After a crash, the next owner of the partition builds the same block and writes the missing
  * rows.
  */
-import { FilledTables, type TablesId } from '../clickhouse/restored/filledTables.ts';
+import { FilledTables, type TablesId } from '../clickhouse/restored/tableUuids.ts';
 import {
   type Batch,
   type Committed,
