@@ -6,6 +6,7 @@ const CONFINE = `
   mount --make-rprivate / && mount --bind "$1" "$1" || exit 98
   findmnt --list --noheadings --output TARGET | grep -vE "^($1|/proc|/sys|/dev)(/|$)" |
     while read -r at; do mount -o remount,bind,ro "$at" || true; done
+  if mountpoint -q /dev/shm; then mount -o remount,bind,ro /dev/shm; fi
   touch "$1/../written" 2>/dev/null && exit 99
   user="$2" && shift 2
   exec setpriv --reuid "$user" --regid "$user" --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs "$@"`;
