@@ -7,12 +7,21 @@ test('multiplies the cost of an event by the rate and keeps 40 % of each core fr
   const report = sizingReport(RESULT);
   expect(report).toContain('| ingests (1 core each) | 2 | 2 | 20 |');
   expect(report).toContain('| projectors (1 core each) | 2 | 2 | 10 |');
+  expect(report).toContain('| events per second | 10,000 | 100,000 | 1,000,000 (extrapolated) |');
+  expect(report).toContain('| memory of all these processes | 2.0 GiB | 2.0 GiB | 14 GiB |');
   expect(report).toContain('| `QUESTLOG_PARTITIONS` | 12 | 12 | 24 |');
   expect(report).toContain('| cores of all Kafka brokers | 1 | 1 | 5 |');
+  expect(report).toContain(
+    '| memory of all Kafka brokers, without the page cache | 6.0 GiB | 6.0 GiB | 6.0 GiB |',
+  );
+  expect(report).toContain(
+    '| memory of the ClickHouse server, without your queries | 4.0 GiB | 4.0 GiB | 40 GiB |',
+  );
   expect(report).toContain('| disk of all Kafka brokers, 7 days | 1.8 TB | 18 TB | 181 TB |');
   expect(report).toContain('| disk of ClickHouse per month (30 days) | 5.2 TB | 52 TB | 518 TB |');
 });
 
+const GIB = 1024 ** 3;
 const RESULT: SizingResult = {
   run: {
     at: '2026-01-01T00:00:00Z',
@@ -27,7 +36,7 @@ const RESULT: SizingResult = {
   events: 1_000_000,
   eventsPerSecond: 100_000,
   cpuMicrosPerEvent: { ingest: 12, linker: 3, projector: 6, kafka: 1, clickhouse: 9 },
-  peakBytes: { ingest: 1, linker: 1, projector: 1, kafka: 1, clickhouse: 1 },
+  peakBytes: { ingest: GIB / 2, linker: GIB / 4, projector: GIB / 4, kafka: 2 * GIB, clickhouse: 4 * GIB },
   logBytesPerEvent: 100,
   clickhouseBytesPerEvent: 200,
 };

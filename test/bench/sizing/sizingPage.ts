@@ -19,6 +19,7 @@ const MIN_PROCESSES = 2;
 const MIN_PARTITIONS = 12;
 const CORES_PER_BROKER = 8;
 const MIB = 1024 ** 2;
+const GIB = 1024 ** 3;
 
 export function sizingPage(): string {
   const results = Object.values(readResults(fileURLToPath(new URL(`../../../${RESULTS}`, import.meta.url))));
@@ -33,17 +34,27 @@ export function sizingReport(result: SizingResult): string {
   return [
     INTRODUCTION,
     table(
-      ['events per second', ...RATES.map(grouped)],
+      [
+        'events per second',
+        ...RATES.map((rate) => `${grouped(rate)}${rate > result.eventsPerSecond ? ' (extrapolated)' : ''}`),
+      ],
       [
         row('ingests (1 core each)', ({ ingests }) => grouped(ingests)),
         row('linkers (1 core each)', ({ linkers }) => grouped(linkers)),
         row('projectors (1 core each)', ({ projectors }) => grouped(projectors)),
+        row('memory of all these processes', ({ serviceBytes }) => memoryOf(serviceBytes)),
         row('`QUESTLOG_PARTITIONS`', ({ partitions }) => grouped(partitions)),
         row('Kafka brokers', ({ brokers }) => grouped(brokers)),
         row('cores of all Kafka brokers', ({ kafkaCores }) => grouped(kafkaCores)),
+        row('memory of all Kafka brokers, without the page cache', ({ kafkaMemoryBytes }) =>
+          memoryOf(kafkaMemoryBytes),
+        ),
         row(`disk of all Kafka brokers, ${LOG_DAYS} days`, ({ kafkaBytes }) => bytesOf(kafkaBytes)),
         row('cores of the ClickHouse server, without your queries', ({ clickhouseCores }) =>
           grouped(clickhouseCores),
+        ),
+        row('memory of the ClickHouse server, without your queries', ({ clickhouseMemoryBytes }) =>
+          memoryOf(clickhouseMemoryBytes),
         ),
         row(`disk of ClickHouse per month (${MONTH_DAYS} days)`, ({ clickhouseBytes }) =>
           bytesOf(clickhouseBytes),
@@ -69,28 +80,37 @@ interface Sizes {
   readonly ingests: number;
   readonly linkers: number;
   readonly projectors: number;
+  /** Memory of all ingests, linkers, and projectors. */
+  readonly serviceBytes: number;
   readonly partitions: number;
   readonly brokers: number;
   readonly kafkaCores: number;
+  readonly kafkaMemoryBytes: number;
   readonly kafkaBytes: number;
   readonly clickhouseCores: number;
+  readonly clickhouseMemoryBytes: number;
   readonly clickhouseBytes: number;
 }
 
 /** @param rate events per second */
-function sizesOf({ cpuMicrosPerEvent: micros, ...result }: SizingResult, rate: number): Sizes {
+function sizesOf({ cpuMicrosPerEvent: micros, peakBytes, ...result }: SizingResult, rate: number): Sizes {
   const coresFor = (microsPerEvent: number): number => Math.ceil((rate * microsPerEvent) / 1e6 / BUSY_SHARE);
   const processesFor = (microsPerEvent: number): number => Math.max(MIN_PROCESSES, coresFor(microsPerEvent));
-  const [linkers, projectors] = [processesFor(micros.linker), processesFor(micros.projector)];
+  const [ingests, linkers, projectors] = [micros.ingest, micros.linker, micros.projector].map(
+    processesFor,
+  ) as [number, number, number];
   const consumers = Math.max(linkers, projectors);
   // Each replica of a partition is written by another broker.
   const kafkaCores = coresFor(micros.kafka * REPLICAS);
+  const brokers = Math.max(REPLICAS, Math.ceil(kafkaCores / CORES_PER_BROKER));
   return {
-    ...{ ingests: processesFor(micros.ingest), linkers, projectors },
+    ...{ ingests, linkers, projectors },
+    serviceBytes: ingests * peakBytes.ingest + linkers * peakBytes.linker + projectors * peakBytes.projector,
     partitions: Math.ceil(Math.max(MIN_PARTITIONS, 2 * consumers) / MIN_PARTITIONS) * MIN_PARTITIONS,
-    ...{ brokers: Math.max(REPLICAS, Math.ceil(kafkaCores / CORES_PER_BROKER)), kafkaCores },
+    ...{ brokers, kafkaCores, kafkaMemoryBytes: brokers * peakBytes.kafka },
     kafkaBytes: rate * DAY_SECONDS * LOG_DAYS * result.logBytesPerEvent * REPLICAS,
     clickhouseCores: coresFor(micros.clickhouse),
+    clickhouseMemoryBytes: peakBytes.clickhouse * Math.max(1, rate / result.eventsPerSecond),
     clickhouseBytes: rate * DAY_SECONDS * MONTH_DAYS * result.clickhouseBytesPerEvent,
   };
 }
@@ -115,11 +135,16 @@ function notesOf({ eventsPerSecond, shape }: SizingResult): string {
   event in a larger request costs less. An event that is sent alone costs ingest about ten times as much ([performance](../performance.md)).`,
     `- **Extrapolated**: only rates up to ${measured} events per second were measured, with all processes on one machine. The
   figures for higher rates are the measured cost of an event, multiplied by the rate.`,
+    `- **Memory**: the peak of a process at the measured rate, multiplied by the number of processes. The memory of ClickHouse grows with the rate.`,
     `- **Kafka**: the figures are for ${REPLICAS} replicas, and are calculated from a measurement of one broker. Each broker has ${CORES_PER_BROKER} cores.`,
     `- **ClickHouse**: the figures are for one server. If the table shows more cores or a larger disk than one server of yours has, set a
   [retention](retention.md), or use several deployments of Questlog with different tenants.`,
     `- **Large tenants**: assign a tenant to [more partitions](hot-tenants.md) before the tenant needs more than one core of a projector.`,
   ].join('\n');
+}
+
+function memoryOf(bytes: number): string {
+  return `${(bytes / GIB).toPrecision(2)} GiB`;
 }
 
 const UNITS = ['GB', 'TB', 'PB'];
