@@ -195,14 +195,19 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
     }
   });
 
-  test('the pods of a release start in the order of an upgrade, after the migrations', async () => {
+  test('the pods start in the order of an upgrade or of a rollback, and after the migrations', async () => {
     const objects = await render(helm, 'small', { isUpgrade: true });
     const waits = SERVICES.map((name) => {
       const { initContainers = [] } = objectOf(objects, 'Deployment', `-${name}`).spec.template.spec;
       return initContainers.map(({ args }: { args: string[] }) => args.join(' '));
     });
     const all = ['wait-for-consumers projector linker'];
-    expect(waits).toEqual([[], ['wait-for-consumers projector'], all, all]);
+    expect(waits).toEqual([
+      ['wait-for-writers ingest operations linker'],
+      ['wait-for-consumers projector', 'wait-for-writers ingest operations'],
+      all,
+      all,
+    ]);
     const { metadata, spec } = objectOf(objects, 'Job', '-migrate');
     expect(metadata.annotations['helm.sh/hook']).toBe('pre-install,pre-upgrade');
     expect(spec.template.spec.containers[0].args).toEqual(['migrate']);
@@ -210,10 +215,14 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
 
   test('waiting pods do not block the pods that they wait for on full nodes', async () => {
     const objects = await render(helm, 'existing-kafka');
-    const unavailable = SERVICES.map(
-      (name) => objectOf(objects, 'Deployment', `-${name}`).spec.strategy.rollingUpdate.maxUnavailable,
+    const strategies = SERVICES.map(
+      (name) => objectOf(objects, 'Deployment', `-${name}`).spec.strategy.rollingUpdate,
     );
-    expect(unavailable).toEqual([1, 1, 0, 0]);
+    const [replacesFirst, startsFirst] = [
+      { maxSurge: 0, maxUnavailable: 1 },
+      { maxSurge: 1, maxUnavailable: 0 },
+    ];
+    expect(strategies).toEqual([replacesFirst, replacesFirst, startsFirst, startsFirst]);
   });
 
   test.each([
@@ -242,16 +251,6 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
     const { spec } = objectOf(await render(helm, 'small', { values }), 'PodDisruptionBudget', '-ingest');
     expect(spec).toMatchObject({ minAvailable: 1 });
     expect(spec).not.toHaveProperty('maxUnavailable');
-  });
-
-  test('a rollback starts with the ingests: a component has its own tag', async () => {
-    const objects = await render(helm, 'small', { values: { ingest: { image: { tag: '0.0.9' } } } });
-    const images = SERVICES.map((name) => {
-      const { initContainers = [], containers } = objectOf(objects, 'Deployment', `-${name}`).spec.template
-        .spec;
-      return [...new Set([...initContainers, ...containers].map(({ image }) => image.split(':')[1]))].join();
-    });
-    expect(images).toEqual([VERSION, VERSION, VERSION, '0.0.9']);
   });
 
   test('the listener for operators is never published', async () => {

@@ -28,6 +28,9 @@ export const GROUPS = {
  */
 export const RECORDS_VERSION = 17;
 
+/** Consumer group of the running ingests and operations processes. Its members consume no records. */
+export const WRITERS_GROUP = 'questlog-writers';
+
 export const REROUTE_GROUP = 'questlog-carry-reports';
 
 export const DEAD_LETTER_GROUPS: readonly string[] = [...Object.values(GROUPS), REROUTE_GROUP];

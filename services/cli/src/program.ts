@@ -19,7 +19,7 @@ import { tailCommand } from './queries/tail.ts';
 import { sendCommand } from './send.ts';
 import { simulateCommand } from './simulate/simulate.ts';
 import { switchesCommand } from './switches/switches.ts';
-import { migrateCommand, waitForConsumersCommand } from './upgrade/upgrade.ts';
+import { migrateCommand, waitForConsumersCommand, waitForWritersCommand } from './upgrade/upgrade.ts';
 import { verifyCommand } from './verify.ts';
 
 const { version }: { version: string } = JSON.parse(
@@ -85,6 +85,7 @@ send, trail and simulate.`,
     compactCommand(env),
     migrateCommand(env),
     waitForConsumersCommand(env),
+    waitForWritersCommand(env),
     completionCommand(program),
   ];
   for (const command of commands) program.addCommand(withExitOverride(command));

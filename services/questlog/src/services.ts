@@ -33,8 +33,18 @@ export async function startServices(deps: ProcessDeps): Promise<Running> {
   });
   // Importing `wiring.ts` is slow, so the import runs while ClickHouse starts.
   const [{ wireServices }, opened] = await Promise.all([import('./wiring.ts'), opening.engines]);
+  if (runs(service, 'ingest') || runs(service, 'operations')) await announce(deps);
   const engines = tracing === undefined ? opened : traceEngines(opened, tracing);
   return await wireServices({ ...deps, engines, local, ownReader, adminToken });
+}
+
+/** Announces to other processes that this process writes records. The services stop before the announcement ends. */
+async function announce({ options, settings, logger, lifecycle }: ProcessDeps): Promise<void> {
+  const { kafka: connection } = options;
+  if (connection === undefined) return;
+  const { announceWriter } = await import('@questlog/runtime/log/kafka/group/announceWriter');
+  const writer = announceWriter({ connection, prefix: settings.prefix, logger });
+  lifecycle.onStop('announcement of the writer', () => writer.close());
 }
 
 async function checkStart({ service, settings, options, worker }: ProcessDeps): Promise<void> {

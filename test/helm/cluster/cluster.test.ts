@@ -38,6 +38,7 @@ const SERVICES = ['projector', 'linker', 'operations', 'ingest'] as const;
 const COMPONENT = 'app.kubernetes.io/component';
 /** Tag of a copy of the sources whose records have a newer version. */
 const NEXT = 'next';
+const VERSION = '0.1.0';
 const WITHIN_MS = 3_600_000;
 const SETTLED_WITHIN_MS = 120_000;
 
@@ -50,7 +51,7 @@ describe.skipIf(lack !== undefined)('the Helm chart on a control plane of Kubern
   beforeAll(async () => {
     if (!isControlPlaneBuilt()) buildControlPlane();
     cluster = new ControlPlane(provideHelm());
-    agent = new NodeAgent(cluster, { folder, sources: { '0.1.0': ROOT, [NEXT]: next } });
+    agent = new NodeAgent(cluster, { folder, sources: { [VERSION]: ROOT, [NEXT]: next } });
     chownSync(folder, 10_001, 10_001);
     await cluster.start();
     await agent.start([...NODES, SPARE_NODE]);
@@ -140,7 +141,11 @@ describe.skipIf(lack !== undefined)('the Helm chart on a control plane of Kubern
         };
         const begin = agent.events.length;
         await step('upgrade', () => deployment.upgrade({ image: { tag: NEXT } }));
-        expectUpgradeOrder(agent.events.slice(begin));
+        expectOrder(agent.events.slice(begin), NEXT, {
+          linker: ['projector'],
+          operations: ['projector', 'linker'],
+          ingest: ['projector', 'linker'],
+        });
         const refusals = await step('drain', async () => {
           await cluster.kubectl('uncordon', SPARE_NODE);
           const drain = (node: string) => cluster.kubectl('drain', node, '--delete-emptydir-data');
@@ -151,14 +156,12 @@ describe.skipIf(lack !== undefined)('the Helm chart on a control plane of Kubern
         });
         expect(refusals).toEqual([]);
         await cluster.kubectl('uncordon', ...NODES);
-        const tags: Record<string, object> = {};
-        for (const name of ['ingest', 'operations', 'linker']) {
-          tags[name] = { image: { tag: '0.1.0' } };
-          await step(`${name} of the old version`, () =>
-            deployment.upgrade({ image: { tag: NEXT }, ...tags }),
-          );
-        }
+        const end = agent.events.length;
         await step('rollback', () => deployment.rollBack());
+        expectOrder(agent.events.slice(end), VERSION, {
+          linker: ['ingest', 'operations'],
+          projector: ['ingest', 'operations', 'linker'],
+        });
         const { items } = await cluster.api(`/api/v1/namespaces/${deployment.namespace}/pods`);
         const images = items.map(({ spec }: KubernetesObject) => spec.containers[0].image);
         expect(images.filter((image: string) => image.endsWith(NEXT))).toEqual([]);
@@ -317,21 +320,21 @@ async function budgetViolations(
   return [...found];
 }
 
-/** Checks that each pod of the new version starts after all old pods that cannot read its records have stopped. */
-function expectUpgradeOrder(events: readonly PodEvent[]): void {
+/** Checks that the pods of a version start after the last pod of the other version has stopped, for the services of each component. */
+function expectOrder(
+  events: readonly PodEvent[],
+  tag: string,
+  servicesBefore: Readonly<Record<string, readonly string[]>>,
+): void {
   const stops = (component: string) =>
     events.flatMap(({ what, ...event }, at) =>
-      what === 'stopping' && event.component === component && event.tag !== NEXT ? at : [],
+      what === 'stopping' && event.component === component && event.tag !== tag ? at : [],
     );
-  for (const [component, consumers] of Object.entries({
-    linker: ['projector'],
-    operations: ['projector', 'linker'],
-    ingest: ['projector', 'linker'],
-  })) {
+  for (const [component, services] of Object.entries(servicesBefore)) {
     const start = events.findIndex(
-      ({ what, ...event }) => what === 'started' && event.component === component && event.tag === NEXT,
+      ({ what, ...event }) => what === 'started' && event.component === component && event.tag === tag,
     );
-    const lastStop = Math.max(...consumers.flatMap(stops));
+    const lastStop = Math.max(...services.flatMap(stops));
     expect([component, start > lastStop]).toEqual([component, true]);
   }
 }

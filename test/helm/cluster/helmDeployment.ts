@@ -18,6 +18,7 @@ export class HelmDeployment extends Deployment {
   /** Responses with the status 503, as `<request>: <body>`. */
   readonly refusals: string[] = [];
   #isOver = false;
+  #polling: Promise<unknown> | undefined;
   readonly #urls: Record<string, readonly string[]> = {};
 
   constructor(engines: ClusterEngines, cluster: ControlPlane) {
@@ -34,7 +35,7 @@ export class HelmDeployment extends Deployment {
     await this.#helm(['install', 'questlog', CHART], {});
     await this.#readEndpoints();
     const poll = () => this.#readEndpoints().then(() => this.#isOver);
-    void eventually(poll, Boolean, Number.POSITIVE_INFINITY);
+    this.#polling = eventually(poll, Boolean, Number.POSITIVE_INFINITY);
     return [];
   }
 
@@ -75,6 +76,7 @@ export class HelmDeployment extends Deployment {
 
   override async remove(): Promise<void> {
     this.#isOver = true;
+    await this.#polling;
     await super.remove();
   }
 

@@ -6,6 +6,7 @@ import {
   TOPICS,
   type TopicDefinition,
   topicDefinitions,
+  WRITERS_GROUP,
 } from '@questlog/schemas/topics/topics';
 import { code, page, table } from './markdown.ts';
 
@@ -74,7 +75,7 @@ export function topicsPage(): string {
     ),
     `The partition of a record is \`(murmur2(tenant) + lane) mod partitions\`. Sessions of a large tenant have
 different lanes, so that the tenant uses several partitions. Sessions of all other tenants have lane 0. The header \`${APPEND_ID_HEADER}\` (a UUID) identifies duplicate appends. Records of traced requests also have the header \`traceparent\`.`,
-    `The consumer groups are ${[...Object.values(GROUPS), REROUTE_GROUP].map(code).join(', ')}.`,
+    `The consumer groups are ${[...Object.values(GROUPS), REROUTE_GROUP, WRITERS_GROUP].map(code).join(', ')}.`,
     'The subject of a schema is the name of the topic with the suffix `-value`. The registry and [schemas/released](../../schemas/released) have\nthe schemas. To read the schemas or to generate classes, use the copies in [schemas/readers](../../schemas/readers/README.md), in which each\nrecord type has a unique name.',
   ]);
 }

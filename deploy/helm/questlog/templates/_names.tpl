@@ -29,15 +29,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end }}
 {{- end -}}
 
-{{/* Image of a component: (dict "root" $ "tag" "…"). The tag of a component replaces the digest. */}}
 {{- define "questlog.image" -}}
-{{- $image := .root.Values.image -}}
-{{- if .tag -}}
-{{ $image.repository }}:{{ .tag }}
-{{- else if $image.digest -}}
+{{- $image := .Values.image -}}
+{{- if $image.digest -}}
 {{ $image.repository }}@{{ $image.digest }}
 {{- else -}}
-{{ $image.repository }}:{{ default .root.Chart.AppVersion $image.tag }}
+{{ $image.repository }}:{{ default .Chart.AppVersion $image.tag }}
 {{- end -}}
 {{- end -}}
 

@@ -49,9 +49,19 @@ securityContext:
   {{- toYaml .root.Values.podSecurityContext | nindent 2 }}
 {{- end -}}
 
-{{/* Services whose processes must read the records of a component, in the order of an upgrade. */}}
-{{- define "questlog.consumersBefore" -}}
-{{- get (dict "projector" "" "linker" "projector" "operations" "projector linker" "ingest" "projector linker") . -}}
+{{/*
+Commands with which the pods of a component wait before they start. In an upgrade, the consumers of a component's records start
+before the component. In a rollback, the writers of the records that a component reads start before the component.
+*/}}
+{{- define "questlog.waits" -}}
+{{- if eq . "projector" -}}
+wait-for-writers: [ingest, operations, linker]
+{{- else if eq . "linker" -}}
+wait-for-consumers: [projector]
+wait-for-writers: [ingest, operations]
+{{- else -}}
+wait-for-consumers: [projector, linker]
+{{- end -}}
 {{- end -}}
 
 {{- define "questlog.autoscaler" -}}

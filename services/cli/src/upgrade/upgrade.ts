@@ -1,8 +1,9 @@
-/** The commands `questlog migrate` and `questlog wait-for-consumers`, for upgrades on Kafka. */
+/** The commands `questlog migrate`, `wait-for-consumers`, and `wait-for-writers`, for upgrades and rollbacks on Kafka. */
 import { Argument, Command } from 'commander';
 import { example } from '../manage.ts';
 
 const CONSUMERS = ['projector', 'linker'] as const;
+const WRITERS = ['ingest', 'operations', 'linker'] as const;
 
 export function migrateCommand(env: NodeJS.ProcessEnv): Command {
   const command = new Command('migrate').description(
@@ -24,6 +25,21 @@ export function waitForConsumersCommand(env: NodeJS.ProcessEnv): Command {
       const { upgrade, settings, logger } = await load(env);
       await upgrade.waitForConsumers(services, settings, logger);
       process.stdout.write(`every ${services.join(' and every ')} reads the records of this version\n`);
+    },
+  );
+}
+
+export function waitForWritersCommand(env: NodeJS.ProcessEnv): Command {
+  const command = new Command('wait-for-writers')
+    .description(
+      'wait until no running ingest, operations process, or linker writes records of a newer version',
+    )
+    .addArgument(new Argument('<service...>', 'services to wait for').choices(WRITERS));
+  return example(command, 'questlog wait-for-writers ingest operations').action(
+    async (services: (typeof WRITERS)[number][]) => {
+      const { upgrade, settings, logger } = await load(env);
+      await upgrade.waitForWriters(services, settings, logger);
+      process.stdout.write(`this version reads the records of every ${services.join(' and every ')}\n`);
     },
   );
 }

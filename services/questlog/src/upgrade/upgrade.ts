@@ -1,6 +1,6 @@
 /**
- * Upgrade steps of an installation with Kafka: `migrate` and `wait-for-consumers`. Both steps run before the processes of the
- * new version start.
+ * Steps of upgrades and rollbacks with Kafka: `migrate`, `wait-for-consumers`, and `wait-for-writers`. The steps run before the
+ * processes of the other version start.
  */
 import { waitForMembers } from '@questlog/runtime/log/kafka/group/waitForMembers';
 import { createLifecycle } from '@questlog/runtime/process/lifecycle';
@@ -13,7 +13,7 @@ import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { linkerState } from '@questlog/schemas/topics/linkerState';
 import { reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
-import { GROUPS, RECORDS_VERSION } from '@questlog/schemas/topics/topics';
+import { GROUPS, RECORDS_VERSION, WRITERS_GROUP } from '@questlog/schemas/topics/topics';
 import { checkedOptions, type Settings } from '../config.ts';
 import { openEngines } from '../engines/engines.ts';
 
@@ -52,16 +52,36 @@ export const CONSUMERS = {
   projector: Object.values(GROUPS).filter((group) => group !== GROUPS.link),
   linker: [GROUPS.link],
 } as const;
-export type ConsumerName = keyof typeof CONSUMERS;
+/** Services that write records for consumers, with the groups that each service joins. */
+export const WRITERS = {
+  ingest: [WRITERS_GROUP],
+  operations: [WRITERS_GROUP],
+  linker: [GROUPS.link],
+} as const;
 
 /** Waits until all running processes of the services have a version that can read the records of this version. */
 export async function waitForConsumers(
-  services: readonly ConsumerName[],
+  services: readonly (keyof typeof CONSUMERS)[],
   settings: Settings,
   logger: Logger,
 ): Promise<void> {
+  const groups = services.flatMap((service) => CONSUMERS[service]);
+  await waitForMembers({ ...membersOf(groups, settings), kind: 'consumers', logger });
+}
+
+/** Waits until all running processes of the services have a version whose records this version can read. */
+export async function waitForWriters(
+  services: readonly (keyof typeof WRITERS)[],
+  settings: Settings,
+  logger: Logger,
+): Promise<void> {
+  const groups = services.flatMap((service) => WRITERS[service]);
+  await waitForMembers({ ...membersOf(groups, settings), kind: 'writers', logger });
+}
+
+function membersOf(groups: readonly string[], settings: Settings) {
   const { kafka: connection } = checkedOptions(settings, false);
   if (connection === undefined) throw new Error('the options of a service on Kafka lack a connection');
-  const groups = services.flatMap((service) => CONSUMERS[service].map((group) => settings.prefix + group));
-  await waitForMembers({ connection, groups, recordsVersion: RECORDS_VERSION, logger });
+  const names = [...new Set(groups)].map((group) => settings.prefix + group);
+  return { connection, groups: names, recordsVersion: RECORDS_VERSION };
 }
