@@ -25,7 +25,7 @@ const CLIENT = ['test/e2e/client.test.ts', 'test/e2e/webGame.test.ts'];
 const IN_BROWSER = 'test/e2e/{browser,console*,docs}.test.ts';
 /** Start a process per command, install npm packages, or run Prometheus or helm. `npm test` does not include these files. */
 const SLOW =
-  'test/{e2e/{backup,commandLine,generatedClients,sqlCommand},monitoring/*,helm/{chart,values}}.test.ts';
+  'test/{e2e/{backup,commandLine,generatedClients,sqlCommand},monitoring/*,helm/{chart,schemas,values}}.test.ts';
 /**
  * Files that change tables, or wait until tables are rewritten. They run on Kafka only. On the embedded log, `erasureKill` and
  * the other `deadLetters` tests test the same behavior.

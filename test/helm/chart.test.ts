@@ -8,69 +8,17 @@ import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { manifestOf, ROOT } from '../tidy/projectFiles.ts';
-import { CHART, EXAMPLES, type KubernetesObject, objectOf, render, renderText, runHelm } from './render.ts';
-import { type Checkers, ifAvailable, provideCheckers, provideHelm } from './tools.ts';
+import { CHART, EXAMPLES, KEDA, type KubernetesObject, OAUTH, objectOf, render, runHelm } from './render.ts';
+import { ifAvailable, provideHelm } from './tools.ts';
 
 const helm = (await ifAvailable(provideHelm, (line) => console.warn(line))) ?? '';
-const checkers = helm === '' ? undefined : await ifAvailable(provideCheckers, (line) => console.warn(line));
 const { version: VERSION }: ReturnType<typeof manifestOf> & { version?: string } = manifestOf('');
 const SERVICES = ['projector', 'linker', 'operations', 'ingest'] as const;
-const KEDA = { apiVersions: ['keda.sh/v1alpha1'] };
-const OAUTH = {
-  mechanism: 'oauthbearer',
-  existingSecret: 'questlog-kafka',
-  tokenUrl: 'https://login.example/token',
-  scope: 'kafka',
-};
-/** Versions of Kubernetes whose schemas the objects must match. */
-const VERSIONS = '1.31,1.37';
-/** The image has a version, so a pull on every start is not needed. A CPU limit would slow down a pod on an idle node. */
-const KUBE_SCORE = [
-  'score',
-  '--ignore-container-cpu-limit',
-  '--ignore-test',
-  'container-image-pull-policy',
-  '-',
-];
-
 describe.skipIf(helm === '')('the Helm chart', () => {
   test('passes helm lint with each example', async () => {
     const values = EXAMPLES.map((name) => join(CHART, `examples/${name}.yaml`));
     for (const file of values) await runHelm(helm, ['lint', '--strict', CHART, '--values', file]);
   });
-
-  test.skipIf(checkers === undefined)(
-    'renders valid objects without critical findings of kube-score',
-    async () => {
-      const { kubeScore } = checkers as Checkers;
-      const scaled = { autoscaling: { enabled: true, maxReplicas: 4 } };
-      const values = { ingest: scaled, linker: scaled, projector: scaled };
-      const variants = [
-        {},
-        { values },
-        { values, ...KEDA },
-        { values: { ...values, kafka: { tls: { enabled: true }, sasl: OAUTH } }, ...KEDA },
-      ];
-      const texts = await Promise.all(
-        EXAMPLES.map((name) => Promise.all(variants.map((options) => renderText(helm, name, options)))),
-      );
-      const objects = new Set(texts.flat(2).flatMap((text) => text.split(/^---$/m)));
-      expect(problemsOf([...objects].join('\n---\n'))).toBe('');
-      for (const [input] of texts) execFileSync(kubeScore, KUBE_SCORE, { input, stdio: 'pipe' });
-    },
-  );
-
-  test.skipIf(checkers === undefined)(
-    'the validation rejects an unknown field and a wrong type',
-    async () => {
-      const text = await renderText(helm, 'large');
-      const problems = problemsOf(
-        text.replace('maxSurge: 1', 'maxSurges: 1').replace('lagThreshold: "5000"', 'lagThreshold: [1]'),
-      );
-      expect(problems).toMatch(/Deployment questlog-projector: .*maxSurges/);
-      expect(problems).toMatch(/ScaledObject questlog-projector: .*\[1\]/);
-    },
-  );
 
   test('a package contains the Prometheus rules and the dashboards', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'questlog-chart-'));
@@ -348,6 +296,24 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
     ]);
   });
 
+  test.each(['linker', 'projector'])('a %s never scales above the number of partitions', async (name) => {
+    const partitions = 6;
+    const limits = async (maxReplicas: number): Promise<number[]> => {
+      const values = { partitions, [name]: { autoscaling: { enabled: true, maxReplicas } } };
+      const [scaled, autoscaler] = await Promise.all([
+        render(helm, 'small', { values, ...KEDA }),
+        render(helm, 'small', { values }),
+      ]);
+      return [
+        objectOf(scaled, 'ScaledObject', `-${name}`).spec.maxReplicaCount,
+        objectOf(autoscaler, 'HorizontalPodAutoscaler', `-${name}`).spec.maxReplicas,
+      ];
+    };
+    expect(await limits(partitions)).toEqual([partitions, partitions]);
+    const message = `${name}.autoscaling.maxReplicas: ${partitions + 1} is more than partitions (${partitions})`;
+    await expect(limits(partitions + 1)).rejects.toThrow(message);
+  });
+
   test('a HorizontalPodAutoscaler replaces KEDA if the cluster has no KEDA', async () => {
     const values = {
       ingest: { autoscaling: { enabled: true } },
@@ -366,13 +332,6 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
 const STOP_SECONDS = 15;
 /** Default of `helm --timeout`. */
 const HELM_TIMEOUT_SECONDS = 300;
-
-/** Validates objects against the schemas of Kubernetes and of custom resources. Returns one problem per line. */
-function problemsOf(input: string): string {
-  const { python, definitions } = checkers as Checkers;
-  const args = [join(ROOT, 'test/helm/validate.py'), VERSIONS, ...definitions];
-  return execFileSync(python, args, { input, encoding: 'utf8' });
-}
 
 function podsOf(objects: readonly KubernetesObject[]): KubernetesObject[] {
   return objects.filter(({ kind }) => ['Deployment', 'Job'].includes(kind)).map(({ spec }) => spec.template);

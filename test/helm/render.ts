@@ -8,6 +8,16 @@ export const CHART = join(ROOT, 'deploy/helm/questlog');
 export const EXAMPLES = ['small', 'large', 'existing-kafka'] as const;
 export type Example = (typeof EXAMPLES)[number];
 
+/** Options with which the chart renders objects of KEDA. */
+export const KEDA = { apiVersions: ['keda.sh/v1alpha1'] };
+/** Values of `kafka.sasl` for OAUTHBEARER. */
+export const OAUTH = {
+  mechanism: 'oauthbearer',
+  existingSecret: 'questlog-kafka',
+  tokenUrl: 'https://login.example/token',
+  scope: 'kafka',
+};
+
 /** A Kubernetes object. The tests read objects of many kinds, whose fields have no types here. */
 // biome-ignore lint/suspicious/noExplicitAny: the schemas of Kubernetes check the objects.
 export type KubernetesObject = any;

@@ -1,7 +1,7 @@
 """Validates Kubernetes objects against the schemas of Kubernetes and of custom resources.
 
-Arguments: the versions of Kubernetes, separated by commas, and files or folders with CustomResourceDefinitions.
-Input: the objects as YAML. Output: one problem per line.
+Arguments: the oldest version of Kubernetes, and files or folders with CustomResourceDefinitions.
+Input: the objects as YAML. Output: a line with the versions from the oldest to the newest that has schemas, and one problem per line.
 """
 import sys
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 import jsonschema
 import kubernetes_validate
 import yaml
+from kubernetes_validate.utils import all_versions
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -56,7 +57,14 @@ def problems(item, versions, customs):
             yield f"Kubernetes {version}: {error.message}"
 
 
-versions = sys.argv[1].split(",")
+def versions_from(oldest):
+    # The package lists each version twice: with its schemas, and with its strict schemas.
+    known = list(dict.fromkeys(version.rsplit(".", 1)[0] for version in all_versions()))
+    return known[known.index(oldest) :]
+
+
+versions = versions_from(sys.argv[1])
+print(*versions)
 customs = custom_schemas(sys.argv[2:])
 for item in yaml.load_all(sys.stdin, Loader):
     for problem in problems(item, versions, customs) if item else ():
