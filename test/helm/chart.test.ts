@@ -8,6 +8,7 @@ import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { manifestOf, ROOT } from '../tidy/projectFiles.ts';
+import { chartReadme } from './chartReadme.ts';
 import { CHART, EXAMPLES, KEDA, type KubernetesObject, OAUTH, objectOf, render, runHelm } from './render.ts';
 import { ifAvailable, provideHelm } from './tools.ts';
 
@@ -18,6 +19,14 @@ describe.skipIf(helm === '')('the Helm chart', () => {
   test('passes helm lint with each example', async () => {
     const values = EXAMPLES.map((name) => join(CHART, `examples/${name}.yaml`));
     for (const file of values) await runHelm(helm, ['lint', '--strict', CHART, '--values', file]);
+  });
+
+  test('helm-docs writes the README from its template and values.yaml', async () => {
+    for (const [path, text] of Object.entries(await chartReadme())) {
+      expect(readFileSync(join(ROOT, path), 'utf8')).toBe(text);
+      expect(text).toContain('| partitions | int | `12` |');
+      expect(text.split('## Values')[1], 'each value has a description').not.toMatch(/\|\s+\|$/m);
+    }
   });
 
   test('a package contains the Prometheus rules and the dashboards', async () => {

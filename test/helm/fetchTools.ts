@@ -1,5 +1,6 @@
 /** Downloads and builds the tools of the chart's tests, so that the tests do not wait for the tools. */
-import { provideCheckers, provideHelm } from './tools.ts';
+import { provideCheckers, provideHelm, provideHelmDocs } from './tools.ts';
 
 provideHelm();
+provideHelmDocs();
 await provideCheckers();

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { pythonWith } from '@questlog/runtime/process/testing/pythonEnvironment';
 import { failIfRequired } from '@questlog/runtime/process/testing/required';
@@ -18,6 +18,7 @@ const HELM = {
   sha512: 'avoGOjiOUt1hVN8vOP/B8JMRJL4nrxTajFtNr6FrqThft6aP2OHZcXYDhvlb4YU0mlU0aaJFCsihHKL6ZmxMJg==',
 };
 const KUBE_SCORE = { version: 'v1.20.0', package: 'github.com/zegl/kube-score/cmd/kube-score' };
+const HELM_DOCS = { version: 'v1.14.2', package: 'github.com/norwoodj/helm-docs/cmd/helm-docs' };
 /** Disables compiler optimizations, which would take a third of the build time. */
 const QUICK_BUILD = ['-gcflags=all=-N -l', '-ldflags=-s -w'];
 /** Go modules with the CustomResourceDefinitions, and the files or folders inside the modules. */
@@ -58,10 +59,15 @@ export async function provideCheckers(): Promise<Checkers> {
   const python = await pythonWith(REQUIREMENTS, 'the objects of the chart');
   if (python === undefined) throw new Error('the Python packages are missing');
   return {
-    kubeScore: buildKubeScore(),
+    kubeScore: buildProgram(KUBE_SCORE),
     python,
     definitions: Object.entries(DEFINITIONS).flatMap(filesOfModule),
   };
+}
+
+/** @throws Error if helm-docs is missing and cannot be built. */
+export function provideHelmDocs(): string {
+  return buildProgram(HELM_DOCS);
 }
 
 /** Returns undefined if `work` fails and `QUESTLOG_REQUIRE` does not contain `helm`. @param onLack receives the reason. */
@@ -94,11 +100,12 @@ function downloadHelm(folder: string): void {
   }
 }
 
-function buildKubeScore(): string {
-  const folder = join(CACHE, `kube-score-${KUBE_SCORE.version}`);
-  const program = join(folder, 'kube-score');
+function buildProgram({ package: path, version }: typeof KUBE_SCORE): string {
+  const name = basename(path);
+  const folder = join(CACHE, `${name}-${version}`);
+  const program = join(folder, name);
   if (existsSync(program)) return program;
-  execFileSync('go', ['install', ...QUICK_BUILD, `${KUBE_SCORE.package}@${KUBE_SCORE.version}`], {
+  execFileSync('go', ['install', ...QUICK_BUILD, `${path}@${version}`], {
     env: { ...process.env, GOBIN: folder },
     stdio: 'pipe',
   });

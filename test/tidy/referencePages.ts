@@ -1,6 +1,6 @@
 /**
- * Generates the pages of `docs/reference` from the code, the pages of `docs/evidence` and the sizes of deployments from results,
- * and the chart's README.
+ * Generates the pages of `docs/reference` from the code, and the pages of `docs/evidence` and the sizes of deployments from
+ * results.
  */
 import { SECURITY_PAGE, securityPage } from '../abuse/securityPage.ts';
 import { FAIRNESS_PAGE, fairnessPage } from '../bench/fairness/fairnessReport.ts';
@@ -8,7 +8,6 @@ import { PERFORMANCE_PAGE, performancePage } from '../bench/path/performancePage
 import { SIZING_PAGE, sizingPage } from '../bench/sizing/sizingPage.ts';
 import { PAGE, reliabilityPage } from '../faults/campaign/reliabilityPage.ts';
 import { readResults } from '../faults/campaign/results.ts';
-import { CHART_README, chartReadme } from './reference/chartValues.ts';
 import { clickhousePages } from './reference/clickhousePage.ts';
 import { commandsPage } from './reference/commandsPage.ts';
 import { configPage } from './reference/configPage.ts';
@@ -33,14 +32,13 @@ export async function referencePages(): Promise<Readonly<Record<string, string>>
   };
 }
 
-/** Returns the texts of the pages of results, and of the chart's README, by path. */
+/** Returns the texts of the pages of results by path. */
 export function evidencePages(): Readonly<Record<string, string>> {
   return {
     [PAGE]: reliabilityPage(readResults()),
     [SECURITY_PAGE]: securityPage(),
     [PERFORMANCE_PAGE]: performancePage(),
     [FAIRNESS_PAGE]: fairnessPage(),
-    [CHART_README]: chartReadme(),
     [SIZING_PAGE]: sizingPage(),
   };
 }

@@ -1,6 +1,7 @@
 /** `npm run docs:reference`: writes `docs/reference`, `docs/evidence`, `schemas/readers`, the dashboards, and the chart's README. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { chartReadme } from '../helm/chartReadme.ts';
 import { dashboardFiles, FOLDER } from '../monitoring/dashboards/dashboards.ts';
 import { ROOT } from './projectFiles.ts';
 import { READERS, readerSchemas } from './reference/readerSchemas.ts';
@@ -16,6 +17,7 @@ for (const [path, text] of Object.entries({
   ...readerSchemas(),
   ...evidencePages(),
   ...dashboardFiles(),
+  ...(await chartReadme()),
 })) {
   writeFileSync(join(ROOT, path), text);
   process.stdout.write(`${path}\n`);
