@@ -4,11 +4,24 @@ import { kindsReport } from './kindsReport.ts';
 import type { KindRow, KindsResult } from './measureKinds.ts';
 import { KINDS, renewKey, requestOfKind } from './requestKinds.ts';
 
-test('shows the cost of each kind relative to plain requests, with the target', () => {
+test('shows the cost of each kind relative to plain requests', () => {
   const report = kindsReport(aResult(aRow({ ratio: 1.238 }), aRow({ kind: 'gzip', ratio: 2, refused: 3 })));
   expect(report).toContain('| plain, CPU µs per event | 4.00 |  |');
-  expect(report).toContain('| a new `Idempotency-Key` per request | 1.24 | 1.25 |');
-  expect(report).toContain('| compressed with gzip | 2.00; 3 failed | 1.3 at 500 |');
+  expect(report).toContain('| a new `Idempotency-Key` | 1.24 |');
+  expect(report).toContain('| gzip | 2.00; 3 failed |');
+});
+
+test.each([
+  ['keyed', '1.25'],
+  ['replay', '1.5'],
+  ['lenient', '1.25'],
+  ['client', '–'],
+  ['gzip', '1.3 at 500'],
+  ['switch', '1.15'],
+  ['sampled', '–'],
+  ['report', '1.15'],
+] as const)('shows the target of the kind %s', (kind, target) => {
+  expect(kindsReport(aResult(aRow({ kind })))).toContain(`| ${KINDS[kind].title} | 1.00 | ${target} |`);
 });
 
 test('a renewed request has another key and otherwise the same bytes', () => {

@@ -33,7 +33,7 @@ export function pathReport(result: PathResult): string {
         titleOf(row),
         ...NAMES.map((name) => micros(row.peers[name]?.closed.cpuMicrosPerEvent)),
         ratioTo('collector', row)?.toFixed(2) ?? '–',
-        TO_REACH[nameOf(row)]?.toString() ?? '–',
+        TO_REACH[nameOf(row)] ?? '–',
       ]),
     ),
     table(
@@ -78,7 +78,7 @@ export function factsLine(run: RunFacts): string {
 
 /** Returns an unfinished sentence about the machine. */
 export function machineLine({ at, machine, node }: MachineFacts): string {
-  return `Measured on ${at.slice(0, 10)}: ${machine.replace(', linux', '')}, Node ${node}`;
+  return `${at.slice(0, 10)}: ${machine.replace(', linux', '')}, Node ${node}`;
 }
 
 function projectorLine({ projector }: PathResult): string {
