@@ -41,6 +41,8 @@ export interface QuestlogOptions {
   readonly root: string;
   /** Name of the deployment: its topics and its database. */
   readonly name: string;
+  /** Number of sessions of each project. */
+  readonly sessions?: number;
 }
 
 const ADMIN_TOKEN = 'qla_of_the_bench_and_long_enough';
@@ -59,7 +61,8 @@ export async function startQuestlog(
   const ingest = await start('ingest');
   const { pid, reached, baseUrl } = ingest;
   const project = await aProject(reached, PROJECT);
-  const plain = await aSender(ingest, project, PLAIN);
+  const { sessions = SESSIONS } = options;
+  const plain = await aSender(ingest, project, PLAIN, sessions);
   const senders = new Map<RequestKind, Sender>();
   return {
     ...{ name: 'questlog', version: versionOf(options.root), pid, status: 201 },
@@ -67,7 +70,8 @@ export async function startQuestlog(
     bodyOf: (batch) => batch,
     senderOf: async (kind) => {
       if (!(kind.switches || kind.hasReports)) return plain;
-      const sender = senders.get(kind) ?? (await aSender(ingest, await aProject(reached, PROJECT), kind));
+      const sender =
+        senders.get(kind) ?? (await aSender(ingest, await aProject(reached, PROJECT), kind, sessions));
       senders.set(kind, sender);
       return sender;
     },
@@ -90,13 +94,14 @@ async function aSender(
   { reached }: StartedService,
   project: TestProject,
   { switches, hasReports }: RequestKind,
+  count: number,
 ): Promise<Sender> {
   if (switches !== undefined) {
     const { status } = await reached.admin('PUT', `/admin/projects/${project.projectId}/switches`, switches);
     if (status !== 200) throw new Error(`setting the switches failed with status ${status}`);
   }
-  const sessions = await registerSessions(project, SESSIONS);
-  if (hasReports) await fileReports(project, sessions, SESSIONS, () => {});
+  const sessions = await registerSessions(project, count);
+  if (hasReports) await fileReports(project, sessions, count, () => {});
   return { token: project.token, sessions };
 }
 
