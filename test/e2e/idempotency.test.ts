@@ -180,18 +180,31 @@ describe.concurrent('the same key with another body', () => {
 
     expect((await post(key, [anEvent({ sessionId: game.sessionId })])).status).toBe(201);
   });
-
-  test('is an independent request in another project, also of the same tenant', async () => {
-    const other = await shared.aProject({ revision: 'B', tenantId: game.tenantId });
-    const key = aKey();
-    const mine = await post(key, anEvent({ sessionId: game.sessionId }));
-    const theirs = await other.post(anEvent(), { 'Idempotency-Key': key });
-
-    expect(mine.status).toBe(201);
-    expect(theirs.status).toBe(201);
-    expect(theirs.json()[0].id).not.toBe(mine.json()[0].id);
-  });
 });
+
+test.concurrent.each(['the same tenant', 'another tenant'])(
+  'the same key and body in another project of %s are an independent request',
+  async (of) => {
+    const one = await shared.aProject({ revision: 'B' });
+    const tenantId = of === 'the same tenant' ? { tenantId: one.tenantId } : {};
+    const other = await shared.aProject({ revision: 'B', ...tenantId });
+    const key = { 'Idempotency-Key': aKey() };
+    const answers = [await one.post(anEvent(), key), await other.post(anEvent(), key)];
+    const [id, otherId] = answers.map((answer) => answer.json()[0].id);
+
+    expect(answers.map(({ status }) => status)).toEqual([201, 201]);
+    expect(otherId).not.toBe(id);
+    expectReplay(await one.post(anEvent(), key), answers[0] as Answer);
+    expectReplay(await other.post(anEvent(), key), answers[1] as Answer);
+    for (const [project, own, foreign] of [
+      [one, id, otherId],
+      [other, otherId, id],
+    ]) {
+      expect((await project.get(`/v1/events/${own}`)).status).toBe(200);
+      expect((await project.get(`/v1/events/${foreign}`)).status).toBe(404);
+    }
+  },
+);
 
 test.concurrent.each([
   ['a word', 'retry-1'],

@@ -4,12 +4,14 @@
  */
 import { readFileSync, rmSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
-import { anEvent, aProject, eventually, onto, type TestProject } from '../e2e/builders.ts';
+import { aKey, anEvent, aProject, events, eventually, onto, type TestProject } from '../e2e/builders.ts';
 import { emptyDataDir, type Product, startProduct } from '../e2e/product.ts';
 import { checkOut, TRIED_BEFORE, VERSION_BEFORE } from './versionBefore.ts';
 
 const WITHIN_MS = 600_000;
 const SHOWN_WITHIN_MS = 60_000;
+/** Number of events of a request with a key: more than ten, because the id depends on the digits of an event's index. */
+const EVENTS_OF_KEY = 12;
 
 test('the upgrade page names the tested version', () => {
   const page = readFileSync(new URL('../../docs/operating/upgrade.md', import.meta.url), 'utf8');
@@ -27,12 +29,16 @@ test(
     const dataDir = emptyDataDir();
     onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
     const taken: string[] = [];
+    const keyedRequests: KeyedRequest[] = [];
     let game: TestProject | undefined;
     for (const entry of [before.entry, undefined, before.entry, undefined]) {
       const product = await startProduct({ dataDir, entry });
       onTestFinished(() => product.kill());
       game = game === undefined ? await aProject(product, { revision: 'B' }) : onto(game, product);
-      taken.push(await sendEvent(game));
+      // A new process has no cached keys, so its retries find the stored events by the ids that the running version computes.
+      for (const request of keyedRequests) await expectReplay(game, request);
+      keyedRequests.push(await sendKeyed(game));
+      taken.push(...(keyedRequests.at(-1)?.ids ?? []), await sendEvent(game));
       for (const id of taken) await waitForBody(game, `/v1/events/${id}`);
       expect(await storedIds(product, game)).toEqual(taken);
       expect(await product.stop()).toBe(0);
@@ -40,6 +46,27 @@ test(
   },
   WITHIN_MS,
 );
+
+interface KeyedRequest {
+  readonly key: string;
+  readonly body: readonly object[];
+  /** Ids of the stored events. */
+  readonly ids: readonly string[];
+}
+
+async function sendKeyed(game: TestProject): Promise<KeyedRequest> {
+  const { sessionId } = game;
+  const [key, body] = [aKey(), events(EVENTS_OF_KEY, { sessionId })];
+  const answer = await game.post(body, { 'Idempotency-Key': key });
+  expect(answer.status, answer.text()).toBe(201);
+  return { key, body, ids: answer.json().map(({ id }: { id: string }) => id) };
+}
+
+async function expectReplay(game: TestProject, { key, body, ids }: KeyedRequest): Promise<void> {
+  const answer = await game.post(body, { 'Idempotency-Key': key });
+  expect(answer.status, answer.text()).toBe(200);
+  expect(answer.json().map(({ id }: { id: string }) => id)).toEqual(ids);
+}
 
 /** Sends an event and a report, and waits for their link. @returns the id of the event. */
 async function sendEvent(game: TestProject): Promise<string> {
