@@ -1,13 +1,9 @@
 /** Checks that the generated pages match the code. */
 
-import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { readResults as readBenchResults } from '../bench/path/pathFigures.ts';
-import { titleOf } from '../bench/path/pathReport.ts';
-import { RESULTS } from '../bench/path/performancePage.ts';
 import { readResults } from '../faults/campaign/results.ts';
 import { dashboardFiles } from '../monitoring/dashboards/dashboards.ts';
-import { projectFiles, ROOT, textOf } from './projectFiles.ts';
+import { projectFiles, textOf } from './projectFiles.ts';
 import { evidencePages, REFERENCE, referencePages } from './referencePages.ts';
 import { expectNone } from './violations.ts';
 
@@ -37,19 +33,6 @@ test('the summaries have the figures of the results', () => {
     `${millions('events')} million events and ${millions('links')} million links`,
   );
   expect(textOf('docs/reliability.md')).toContain(`in ${runs.length} runs`);
-
-  const rows = Object.values(readBenchResults(join(ROOT, RESULTS))).flatMap(
-    ({ beside }) => beside?.rows ?? [],
-  );
-  expect(rows.length).toBeGreaterThan(2);
-  for (const row of rows) {
-    const [own, collector] = [row.peers.questlog, row.peers.collector].map(
-      (peer) => peer?.closed.cpuMicrosPerEvent ?? Number.NaN,
-    );
-    const summary = textOf('docs/performance.md').split('\n');
-    const line = summary.find((text) => text.startsWith(`| ${titleOf(row)} |`));
-    expect(line).toContain(`| ${own?.toPrecision(3)} (${((own ?? 0) / (collector ?? 0)).toFixed(2)}) |`);
-  }
 });
 
 test('every page of the reference is generated', () => {

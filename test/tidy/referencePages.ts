@@ -5,6 +5,7 @@
 import { SECURITY_PAGE, securityPage } from '../abuse/securityPage.ts';
 import { FAIRNESS_PAGE, fairnessPage } from '../bench/fairness/fairnessReport.ts';
 import { PERFORMANCE_PAGE, performancePage } from '../bench/path/performancePage.ts';
+import { performanceSummary, SUMMARY_PAGE } from '../bench/path/performanceSummary.ts';
 import { SIZING_PAGE, sizingPage } from '../bench/sizing/sizingPage.ts';
 import { PAGE, reliabilityPage } from '../faults/campaign/reliabilityPage.ts';
 import { readResults } from '../faults/campaign/results.ts';
@@ -38,6 +39,7 @@ export function evidencePages(): Readonly<Record<string, string>> {
     [PAGE]: reliabilityPage(readResults()),
     [SECURITY_PAGE]: securityPage(),
     [PERFORMANCE_PAGE]: performancePage(),
+    [SUMMARY_PAGE]: performanceSummary(),
     [FAIRNESS_PAGE]: fairnessPage(),
     [SIZING_PAGE]: sizingPage(),
   };

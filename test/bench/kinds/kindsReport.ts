@@ -7,8 +7,8 @@ import type { KindRow, KindsResult } from './measureKinds.ts';
 import { KINDS, type RequestKind } from './requestKinds.ts';
 
 export const KINDS_WORDS = `measures each kind of request between two measurements of plain requests, in the same process.
-Each cell is the CPU time of ingest per event, divided by the CPU time with plain requests. Each column title shows the events per request
-and the connections.`;
+Each cell is the CPU time of ingest per event, divided by the CPU time with plain requests. A replay sends a stored key and body again. Columns
+show events per request × connections.`;
 
 /** @param beside comparison with the Collector. The report shows it only if both results are from the same run. */
 export function kindsReport({ run, rows }: KindsResult, beside?: PathResult): string {

@@ -31,23 +31,23 @@ const LENIENT = { headers: ['Prefer: handling=lenient'], status: 207 } as const;
 const reason = 'the benchmark';
 
 const DEFINED = {
-  keyed: { title: 'a new `Idempotency-Key` per request', hasNewKey: true, toReach: 1.25 },
-  replay: { title: 'a replay: the same key and body again', isReplay: true, status: 200, toReach: 1.5 },
+  keyed: { title: 'a new `Idempotency-Key`', hasNewKey: true, toReach: 1.25 },
+  replay: { title: 'a replay', isReplay: true, status: 200, toReach: 1.5 },
   lenient: { title: '`Prefer: handling=lenient`', ...LENIENT, toReach: 1.25 },
   client: {
-    title: 'a new key, lenient, and one session, like `@questlog/client`',
+    title: '`@questlog/client`: a new key, lenient, one session',
     ...LENIENT,
     hasNewKey: true,
     hasOneSession: true,
   },
-  gzip: { title: 'compressed with gzip', isCompressed: true, toReach: 1.3, judgedEvents: 500 },
+  gzip: { title: 'gzip', isCompressed: true, toReach: 1.3, judgedEvents: 500 },
   switch: {
     title: 'a switch that matches no event',
     switches: [{ action: 'reject', eventType: 'unused', reason }],
     toReach: 1.15,
   },
   sampled: {
-    title: 'a switch that stores half of the sessions',
+    title: 'a switch that samples half of the sessions',
     switches: [{ action: 'sample', sampleRate: 0.5, reason }],
   },
   report: { title: 'an open report for each session', hasReports: true, toReach: 1.15 },

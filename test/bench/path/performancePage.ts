@@ -40,13 +40,13 @@ interface Section {
 const GENERATED = `<!-- Generated from ${RESULTS}. Add --json ${RESULTS} to a command, then run: npm run docs:reference -->`;
 
 const HEAD = [
-  `[The summary](../performance.md) explains the main figures of this page. The command \`npm run bench\` compares the CPU times of four servers
-that receive the same events, one after the other, on one machine with one Kafka broker and \`acks=all\`.`,
+  `[The summary](../performance.md) explains the main figures. \`npm run bench\` compares the CPU times of four servers that receive the
+same events, one after the other, on one machine with one Kafka broker and \`acks=all\`.`,
   `- Questlog validates each event, checks its session and quota, stores the event, and returns it.
 - The [simple server](../../test/bench/peers/afternoon.ts) uses Koa and kafkajs, and writes one message per event.
 - The [\`node:http\` server](../../test/bench/peers/floor.ts) reads the body, responds with two bytes, and stores nothing.
 - The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) checks nothing, writes one message per request, and returns two bytes.`,
-  `The option \`--against COMMIT\` compares with an earlier commit. The options \`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run. Stop other programs before a run.`,
+  `\`--against COMMIT\` compares with an earlier commit. \`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run. Stop other programs first.`,
 ];
 
 const SECTIONS: readonly Section[] = [
@@ -59,10 +59,8 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'Compared with other servers',
     flags: '--runs 3',
-    words: `compares the servers.
-
-The second table of a machine shows the maximum requests per second, and the latencies p50/p99 in ms. During the measurement of the latencies, every
-server gets half of the maximum rate of the slowest server. If the benchmark sends a request late, the delay is part of the latency.`,
+    words: `compares the servers. A machine's second table shows the maximum requests per second, and the
+latencies p50/p99 in ms. For the latencies, every server gets half of the maximum rate of the slowest server. If the benchmark sends a request late, the delay is part of the latency.`,
     report: ({ beside }) => beside && pathReport(beside),
   },
   {
@@ -80,8 +78,7 @@ server gets half of the maximum rate of the slowest server. If the benchmark sen
   {
     title: 'At rest',
     flags: '--rest',
-    words:
-      'measures six starts with the same data folder, and then measures the processes while they are idle.',
+    words: 'measures six starts with the same data folder, and then the idle processes.',
     report: ({ rest }) => rest && restReport(rest),
   },
 ];

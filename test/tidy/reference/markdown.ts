@@ -1,7 +1,7 @@
 /** The little Markdown that the reference pages are made of. */
 
 export function page(title: string, source: string, blocks: readonly string[]): string {
-  const note = `<!-- Generated from ${source}. Change that, then run: npm run docs:reference -->`;
+  const note = `<!-- Generated from ${source} by npm run docs:reference -->`;
   return `${[`# ${title}`, note, ...blocks].join('\n\n')}\n`;
 }
 
