@@ -1,35 +1,22 @@
 /** Tests ingest with faults of the log and of ClickHouse. A further test counts the files whose functions run for one event. */
 import { createHash, randomUUID } from 'node:crypto';
-import { BlockList } from 'node:net';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import { sha256Hex } from '@questlog/runtime/directory/directory';
-import { type DirectoryHandle, openDirectory } from '@questlog/runtime/directory/openDirectory';
 import { aLog } from '@questlog/runtime/log/embedded/testing/testLog';
-import type { Log } from '@questlog/runtime/log/log';
 import { withoutLeader } from '@questlog/runtime/log/testing/alteredLog';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
-import { createHealth } from '@questlog/runtime/process/health';
-import { createLifecycle } from '@questlog/runtime/process/lifecycle';
-import { silentLogger } from '@questlog/runtime/process/logger';
-import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { watchFiles } from '@questlog/runtime/process/testing/filesThatRan';
-import { openLogRegistry } from '@questlog/runtime/registry/logRegistry';
-import { visibleIn } from '@questlog/schemas/erased';
 import { partitionOf } from '@questlog/schemas/partition';
-import { PROJECTED } from '@questlog/schemas/tables/projected';
 import type { Project, Switch } from '@questlog/schemas/topics/directoryEntry';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { ingestMetrics } from './metrics.ts';
-import { startIngest } from './service.ts';
+import { anIngest, aProject, bearer, NAMED, TOKEN, tablesAlone } from './service.testing.ts';
 
 /**
  * Maximum number of files. Includes the files for token uses, the shared writer, the clock skew, the rate limit by address, the
  * records of a request, and the fair sharing between tenants.
  */
 const MOST_FILES = 44;
-const TOKEN = 'the-token-of-a-game';
 
 test(`an event passes through at most ${MOST_FILES} files from its bytes to its response`, async () => {
   const filesThatRan = await watchFiles();
@@ -252,61 +239,4 @@ async function aGame(sickOf?: (home: number) => number, store?: Store) {
   const project: Project = { ...NAMED, id: projectId, tenantId, revision: 'A' };
   const change = (of: Partial<Project>) => directory.put('project', projectId, { ...project, ...of });
   return { ...ingest, log: whole, lead: () => sick?.electLeader(), change };
-}
-
-const NAMED = { name: 'N', createdAt: 1 };
-
-/** Creates a project. @returns the token of the project. */
-async function aProject(
-  directory: DirectoryHandle,
-  { tenantId, projectId }: { tenantId: string; projectId: string },
-  token: string = randomUUID(),
-): Promise<string> {
-  const tokenId = randomUUID();
-  await directory.put('tenant', tenantId, { ...NAMED, id: tenantId, monthlySoftQuota: null, spread: 1 });
-  await directory.put('project', projectId, { ...NAMED, id: projectId, tenantId, revision: 'A' });
-  await directory.put('token', tokenId, {
-    ...{ id: tokenId, projectId, sha256: sha256Hex(token), expiresAt: null, createdAt: 1 },
-    scopes: ['events:write'],
-  });
-  return token;
-}
-
-const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
-
-const tablesAlone = async (sql: string) =>
-  sql.includes('system.tables')
-    ? Object.values(PROJECTED).map(({ table: name }) => ({ name, uuid: randomUUID() }))
-    : [];
-
-const EMPTY = { query: tablesAlone, ping: async () => true } as unknown as Store;
-
-async function anIngest(log: Log, store = EMPTY) {
-  const lifecycle = createLifecycle(silentLogger);
-  const shared = {
-    ...{ log, lifecycle, clock: systemClock, logger: silentLogger, health: createHealth() },
-    registry: await openLogRegistry(log),
-    metrics: ingestMetrics(createMetricsRegistry()),
-  };
-  const directory = await openDirectory(log, shared.registry, silentLogger);
-  lifecycle.onStop('directory', () => directory.close());
-  onTestFinished(() => lifecycle.stop());
-  const anyPort = { host: '127.0.0.1', port: 0, settings: { host: 'QUESTLOG_HOST', port: 'QUESTLOG_PORT' } };
-  const { port } = await startIngest(
-    { ...shared, store, directory, visible: visibleIn(directory) },
-    undefined,
-    {
-      isEngineLocal: true,
-      toGames: anyPort,
-      ...{ defaultRevision: 'A', corsOrigins: '*', publicUrl: '', hasDocs: true, maxSessionLinks: 20_000 },
-      ...{ trustedProxies: new BlockList(), jwt: undefined },
-    },
-  );
-  const headers = { ...bearer(TOKEN), 'Content-Type': 'application/json' };
-  const post = (path: string, body: object, more = {}): Promise<Response> =>
-    fetch(`http://127.0.0.1:${port}${path}`, {
-      ...{ method: 'POST', headers: { ...headers, ...more } },
-      body: JSON.stringify(body),
-    });
-  return { post, log, directory, health: shared.health };
 }

@@ -17,7 +17,7 @@ export interface KindShape extends Shape {
 
 export type PathOptions = Readonly<ReturnType<typeof pathOptions>>;
 
-/** Maximum ratio of Questlog's cost to the Collector's cost. */
+/** Target for the ratio of Questlog's cost to the Collector's cost, by row. */
 export const TO_REACH: Readonly<Record<string, string>> = {
   '500x8': 'below 1',
   '20x64': 'below 1',

@@ -24,10 +24,10 @@ const WARM_UP_MS = 1_000;
 /** Maximum cost of an event in each kind of request, relative to a plain request. */
 const MAX_OF_KIND = { keyed: 1.9, lenient: 1.4, gzip: 1.6, switch: 1.5, report: 1.6 } as const;
 const KIND_NAMES = Object.keys(MAX_OF_KIND) as (keyof typeof MAX_OF_KIND)[];
-/** Rounds of slices. The first rounds also warm up the process. */
+/** Number of rounds. A round measures plain requests and each kind once. The first rounds also warm up the process. */
 const KIND_ROUNDS = 5;
 const SLICE_MS = { warmUpMs: 100, forMs: 400 } as const;
-/** Number of sessions, and of open reports. Few, because creating more of them takes more time than the measurement. */
+/** Number of sessions of each project, and of open reports. Creating more sessions would take longer than the measurement. */
 const SESSIONS = 100;
 const WITHIN_MS = 180_000;
 
