@@ -10,13 +10,8 @@ test('multiplies the cost of an event by the rate and keeps 40 % of each core fr
   expect(report).toContain('| events per second | 10,000 | 100,000 | 1,000,000 (extrapolated) |');
   expect(report).toContain('| memory of all these processes | 2.0 GiB | 2.0 GiB | 14 GiB |');
   expect(report).toContain('| `QUESTLOG_PARTITIONS` | 12 | 12 | 24 |');
-  expect(report).toContain('| cores of all Kafka brokers | 1 | 1 | 5 |');
-  expect(report).toContain(
-    '| memory of all Kafka brokers, without the page cache | 6.0 GiB | 6.0 GiB | 6.0 GiB |',
-  );
-  expect(report).toContain(
-    '| memory of the ClickHouse server, without your queries | 4.0 GiB | 4.0 GiB | 40 GiB |',
-  );
+  expect(report).toContain('| all Kafka brokers | 1 core, 6.0 GiB | 1 core, 6.0 GiB | 5 cores, 6.0 GiB |');
+  expect(report).toContain('| ClickHouse server | 1 core, 4.0 GiB | 2 cores, 4.0 GiB | 15 cores, 40 GiB |');
   expect(report).toContain('| disk of all Kafka brokers, 7 days | 1.8 TB | 18 TB | 181 TB |');
   expect(report).toContain('| disk of ClickHouse per month (30 days) | 5.2 TB | 52 TB | 518 TB |');
 });

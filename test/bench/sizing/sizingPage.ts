@@ -45,16 +45,10 @@ export function sizingReport(result: SizingResult): string {
         row('memory of all these processes', ({ serviceBytes }) => memoryOf(serviceBytes)),
         row('`QUESTLOG_PARTITIONS`', ({ partitions }) => grouped(partitions)),
         row('Kafka brokers', ({ brokers }) => grouped(brokers)),
-        row('cores of all Kafka brokers', ({ kafkaCores }) => grouped(kafkaCores)),
-        row('memory of all Kafka brokers, without the page cache', ({ kafkaMemoryBytes }) =>
-          memoryOf(kafkaMemoryBytes),
-        ),
+        row('all Kafka brokers', ({ kafkaCores, kafkaMemoryBytes }) => coresOf(kafkaCores, kafkaMemoryBytes)),
         row(`disk of all Kafka brokers, ${LOG_DAYS} days`, ({ kafkaBytes }) => bytesOf(kafkaBytes)),
-        row('cores of the ClickHouse server, without your queries', ({ clickhouseCores }) =>
-          grouped(clickhouseCores),
-        ),
-        row('memory of the ClickHouse server, without your queries', ({ clickhouseMemoryBytes }) =>
-          memoryOf(clickhouseMemoryBytes),
+        row('ClickHouse server', ({ clickhouseCores, clickhouseMemoryBytes }) =>
+          coresOf(clickhouseCores, clickhouseMemoryBytes),
         ),
         row(`disk of ClickHouse per month (${MONTH_DAYS} days)`, ({ clickhouseBytes }) =>
           bytesOf(clickhouseBytes),
@@ -133,14 +127,19 @@ function notesOf({ eventsPerSecond, shape }: SizingResult): string {
   return [
     `- **Requests**: each request has ${shape.events} events of about 400 bytes and an idempotency key, like requests of \`@questlog/client\`. An
   event in a larger request costs less. An event that is sent alone costs ingest about ten times as much ([performance](../performance.md)).`,
-    `- **Extrapolated**: only rates up to ${measured} events per second were measured, with all processes on one machine. The
-  figures for higher rates are the measured cost of an event, multiplied by the rate.`,
-    `- **Memory**: the peak of a process at the measured rate, multiplied by the number of processes. The memory of ClickHouse grows with the rate.`,
-    `- **Kafka**: the figures are for ${REPLICAS} replicas, and are calculated from a measurement of one broker. Each broker has ${CORES_PER_BROKER} cores.`,
-    `- **ClickHouse**: the figures are for one server. If the table shows more cores or a larger disk than one server of yours has, set a
-  [retention](retention.md), or use several deployments of Questlog with different tenants.`,
+    `- **Extrapolated**: rates above ${measured} events per second were not measured. Their figures are the measured cost of an event,
+  multiplied by the rate.`,
+    `- **Memory**: the measured peak of a process, multiplied by the number of processes. For ClickHouse, the peak grows with the rate.`,
+    `- **Kafka**: the figures are for ${REPLICAS} replicas, and are calculated from a measurement of one broker. Each broker has
+  ${CORES_PER_BROKER} cores. The memory does not include the page cache.`,
+    `- **ClickHouse**: the figures are for one server without your queries. If one server is too small, set a [retention](retention.md),
+  or use several deployments of Questlog with different tenants.`,
     `- **Large tenants**: assign a tenant to [more partitions](hot-tenants.md) before the tenant needs more than one core of a projector.`,
   ].join('\n');
+}
+
+function coresOf(cores: number, memoryBytes: number): string {
+  return `${grouped(cores)} ${cores === 1 ? 'core' : 'cores'}, ${memoryOf(memoryBytes)}`;
 }
 
 function memoryOf(bytes: number): string {

@@ -31,9 +31,7 @@ export function waitForConsumersCommand(env: NodeJS.ProcessEnv): Command {
 
 export function waitForWritersCommand(env: NodeJS.ProcessEnv): Command {
   const command = new Command('wait-for-writers')
-    .description(
-      'wait until no running ingest, operations process, or linker writes records of a newer version',
-    )
+    .description('wait until no running process of the services writes records of a newer version')
     .addArgument(new Argument('<service...>', 'services to wait for').choices(WRITERS));
   return example(command, 'questlog wait-for-writers ingest operations').action(
     async (services: (typeof WRITERS)[number][]) => {
