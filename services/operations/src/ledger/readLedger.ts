@@ -4,7 +4,7 @@ import { ledgerDifference } from '@questlog/runtime/clickhouse/storedEvents';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { LedgerAnswer, LedgerMinute } from '@questlog/schemas/http/ledger';
-import type { TimeRange } from './storedRows.ts';
+import { inTimeRange, type TimeRange } from './storedRows.ts';
 
 const MAX_MINUTES = 10_000;
 /** Maximum wait for the projector. Under load, the projector is one or two seconds behind the log. */
@@ -28,14 +28,12 @@ export async function readLedger(
       throw error;
     },
   );
-  const ofTenant = times.tenantId === undefined ? '' : 'AND tenant_id = {tenantId:UUID}';
   const rows = await store.query<LedgerMinute>(
     `SELECT tenant_id AS tenantId, formatDateTime(minute, '%Y-%m-%dT%H:%i:00Z') AS minute, outcomes,
        accepted_events AS acceptedEvents, sampled_events AS sampledEvents, logged_events AS loggedEvents, uncertain_events AS uncertainEvents,
        projected_events AS projectedEvents, repeated_events AS repeatedEvents, dead_events AS deadEvents,
        dead_records AS deadRecords, missing_events AS missingEvents, unlogged_events AS unloggedEvents
-     FROM ledger WHERE ledger.minute >= fromUnixTimestamp64Milli({fromMs:Int64})
-       AND ledger.minute < fromUnixTimestamp64Milli({toMs:Int64}) ${ofTenant}
+     FROM ledger WHERE ${inTimeRange(times, 'ledger.minute')}
      ORDER BY ledger.minute DESC, tenant_id LIMIT ${MAX_MINUTES + 1}`,
     { ...times },
     { output_format_json_quote_64bit_integers: 0 },

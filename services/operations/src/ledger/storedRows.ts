@@ -1,6 +1,6 @@
 /** Queries the stored rows that a verification compares with log records. */
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
-import { storedEvents } from '@questlog/runtime/clickhouse/storedEvents';
+import { OF_OFFSETS, storedEvents } from '@questlog/runtime/clickhouse/storedEvents';
 import type { VerifySummary } from '@questlog/schemas/http/ledger';
 import { ERASED_EVENT_COUNT } from '@questlog/schemas/tables/erasedEvents';
 import type { LoggedRecord, StoredOffset } from './core/compareRecords.ts';
@@ -59,8 +59,7 @@ async function rowsOf(store: Store, times: TimeRange, offsets: OffsetRange): Pro
     `SELECT log_offset AS offset, any(tenant_id) AS tenantId, count() AS rows, uniqExact(log_index) AS events,
        toUnixTimestamp64Milli(min(received_at)) AS receivedAtMs
      FROM events
-     WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}
-       AND log_offset >= {start:UInt64} AND log_offset < {end:UInt64} AND ${inTimeRange(times)}
+     WHERE ${OF_OFFSETS} AND ${inTimeRange(times)}
      GROUP BY log_offset`,
     { ...offsets, ...times },
   );
@@ -177,7 +176,7 @@ function minuteOf({ tenantId, minuteS, held, counted }: MinuteRow): MinuteCount 
   };
 }
 
-function inTimeRange({ tenantId }: TimeRange, column = 'received_at'): string {
+export function inTimeRange({ tenantId }: TimeRange, column = 'received_at'): string {
   const ofTenant = tenantId === undefined ? '' : 'AND tenant_id = {tenantId:UUID}';
   return `${column} >= fromUnixTimestamp64Milli({fromMs:Int64}) AND ${column} < fromUnixTimestamp64Milli({toMs:Int64}) ${ofTenant}`;
 }

@@ -1,7 +1,7 @@
 /** Reads the rows of a partition from ClickHouse: counts, recent append ids, and offsets that already have rows. */
 import { createHash } from 'node:crypto';
 import { chunksOf, type Store } from '@questlog/runtime/clickhouse/store';
-import { storedEvents } from '@questlog/runtime/clickhouse/storedEvents';
+import { OF_OFFSETS, OF_PARTITION, storedEvents } from '@questlog/runtime/clickhouse/storedEvents';
 import type { Block } from '@questlog/runtime/consumer/blockWriter';
 import type { Source } from '../writer.ts';
 import {
@@ -35,7 +35,7 @@ export function openQuotaCounts(store: Store, source: Source): CountCache<QuotaK
       `SELECT tenant_id AS tenantId, toUInt16(month) AS monthDay, used AS count, last_offset AS lastOffset
        FROM quota_usage_by_partition FINAL
        WHERE tenant_id IN {tenants:Array(UUID)} AND toUInt16(month) IN {months:Array(UInt16)}
-         AND log_id = {logId:UUID} AND log_partition = {partition:UInt32}`,
+         AND ${OF_PARTITION}`,
       {
         ...source,
         tenants: distinct(keys.map((key) => key.tenantId)),
@@ -56,7 +56,7 @@ export function openMinuteCounts(store: Store, source: Source): CountCache<Minut
        FROM event_counts_by_partition FINAL
        WHERE tenant_id IN {tenants:Array(UUID)} AND project_id IN {projects:Array(UUID)}
          AND minute IN (SELECT toDateTime(arrayJoin({minutes:Array(UInt32)}), 'UTC'))
-         AND log_id = {logId:UUID} AND log_partition = {partition:UInt32}
+         AND ${OF_PARTITION}
          AND digest IN {digests:Array(String)}`,
       {
         ...source,
@@ -80,7 +80,7 @@ export function openExcludedCounts(store: Store, source: Source): CountCache<Exc
        FROM left_out_by_partition FINAL
        WHERE tenant_id IN {tenants:Array(UUID)}
          AND minute IN (SELECT toDateTime(arrayJoin({minutes:Array(UInt32)}), 'UTC'))
-         AND log_id = {logId:UUID} AND log_partition = {partition:UInt32}`,
+         AND ${OF_PARTITION}`,
       {
         ...source,
         tenants: distinct(keys.map((key) => key.tenantId)),
@@ -224,9 +224,7 @@ export async function storedOffsets(
   const times = kept.map(({ message }) => message.receivedAt);
   const rows = await store.query<{ offset: string }>(
     `SELECT DISTINCT log_offset AS offset FROM ${table}
-     WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}
-       AND log_offset >= {start:UInt64} AND log_offset < {end:UInt64}
-       AND received_at BETWEEN fromUnixTimestamp64Milli({from:Int64}) AND fromUnixTimestamp64Milli({to:Int64})`,
+     WHERE ${OF_OFFSETS} AND received_at BETWEEN fromUnixTimestamp64Milli({from:Int64}) AND fromUnixTimestamp64Milli({to:Int64})`,
     {
       ...source,
       start: block.start,

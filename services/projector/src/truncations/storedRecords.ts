@@ -1,6 +1,7 @@
 /** Repairs the tables in ClickHouse after the log has lost records. */
 import { createHash } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { lostRecordsOf, OF_PARTITION } from '@questlog/runtime/clickhouse/storedEvents';
 import type { StoredRows, Truncation } from '@questlog/runtime/log/truncation/findTruncation';
 import type { Clock } from '@questlog/runtime/process/clock';
 import { type Codec, decodeIfValid } from '@questlog/runtime/registry/registry';
@@ -9,7 +10,6 @@ import { repair } from './repair.ts';
 import { type Rows, SEARCH_RANGE_RECORDS, type TopicTables } from './topicTables.ts';
 import {
   insertTruncation,
-  type LostRecords,
   markRepaired,
   type TopicSource,
   type TruncationQuery,
@@ -38,7 +38,7 @@ export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): St
   const find = async ({ table, name, where }: Rows, { above, below, about }: Between) => {
     const [row] = await store.query<{ offset: string; name: string }>(
       `SELECT log_offset AS offset, ${name} AS name FROM ${table}
-       WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND ${where}
+       WHERE ${OF_PARTITION} AND ${where}
          AND log_offset > {above:Int64} AND log_offset < {below:Int64}
        ORDER BY ${about === below ? 'log_offset DESC' : 'abs(toInt64(log_offset) - {about:Int64})'} LIMIT 1`,
       { ...source, above, below, about },
@@ -48,7 +48,7 @@ export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): St
   const lastCountedOffset = async (): Promise<number> => {
     const [row] = await store.query<{ last: string | null }>(
       `SELECT maxOrNull(last_offset) AS last FROM quota_usage_by_partition
-       WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32}`,
+       WHERE ${OF_PARTITION}`,
       { ...source },
     );
     return Number(row?.last ?? -1);
@@ -57,7 +57,7 @@ export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): St
     hasRowsFrom: async (offset) => {
       for (const { table, where } of tables.verified) {
         const rows = await store.query(
-          `SELECT 1 FROM ${table} WHERE log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND ${where}
+          `SELECT 1 FROM ${table} WHERE ${OF_PARTITION} AND ${where}
            LIMIT 1`,
           { ...source, offset },
         );
@@ -112,21 +112,4 @@ const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 function orphanIdOf({ logId, topic, partition }: TopicSource, { offset, end, lost }: Truncation): string {
   const name = JSON.stringify([logId, topic, partition, offset, end, lost]);
   return uuidV8(createHash('sha256').update(name).digest());
-}
-
-async function lostRecordsOf(
-  store: Store,
-  source: TopicSource,
-  { rows, newest = rows, ids, at }: TopicTables<never>,
-  offset: number,
-): Promise<LostRecords> {
-  const where = `log_id = {logId:UUID} AND log_partition = {partition:UInt32} AND log_offset >= {offset:UInt64}`;
-  const [lostRecords] = await store.query<LostRecords>(
-    `SELECT uniqExact(log_offset) AS records, count() AS rows,
-            (SELECT ${ids} FROM ${newest.table} WHERE ${where} AND ${newest.where}) AS ids,
-            toUnixTimestamp64Milli(minOrNull(${at})) AS firstMs, toUnixTimestamp64Milli(maxOrNull(${at})) AS lastMs
-     FROM ${rows.table} WHERE ${where} AND ${rows.where}`,
-    { ...source, offset },
-  );
-  return lostRecords ?? { records: '0', rows: '0', ids: [], firstMs: null, lastMs: null };
 }

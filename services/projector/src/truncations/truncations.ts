@@ -1,6 +1,7 @@
 /** Reads and writes the table `truncations`. The row of a truncation is inserted before the repair moves any rows. */
 import { rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import type { LostRecords } from '@questlog/runtime/clickhouse/storedEvents';
 import { coalesceCalls } from '@questlog/runtime/process/waiting';
 import { FOUND_BY_INGEST } from '@questlog/schemas/tables/truncations';
 import { writeRows } from '../rowSink.ts';
@@ -18,14 +19,6 @@ export interface Truncation {
   readonly lost: string;
   readonly foundAtMs: number;
   readonly lostRecords: LostRecords;
-}
-
-export interface LostRecords {
-  readonly records: string;
-  readonly rows: string;
-  readonly ids: readonly string[];
-  readonly firstMs: string | null;
-  readonly lastMs: string | null;
 }
 
 /** Inserts a truncation with its counts of lost records. The caller counts the records before the repair moves their rows. */

@@ -1,7 +1,15 @@
-/** Reads stored events by id. Compares the number of stored events with the ledger, which counts accepted events. */
+/**
+ * Reads stored events by id, and counts the stored rows of lost records. Compares the number of stored events with the ledger,
+ * which counts accepted events.
+ */
 import { LEDGER_DIFFERENCE, type LedgerDifferenceRow } from '@questlog/schemas/tables/ledgerDifference';
 import { millisOf } from '@questlog/schemas/uuid';
 import type { Store } from './store.ts';
+
+/** SQL condition for the rows of a partition's records. `logId` and `partition` are the parameters of the condition. */
+export const OF_PARTITION = 'log_id = {logId:UUID} AND log_partition = {partition:UInt32}';
+/** SQL condition for the rows of the records from the offset `start` up to `end`, without `end`. */
+export const OF_OFFSETS = `${OF_PARTITION} AND log_offset >= {start:UInt64} AND log_offset < {end:UInt64}`;
 
 export interface EventFilter {
   /** Ids of the events, at most `MAX_IDS_PER_QUERY`. */
@@ -32,6 +40,41 @@ export function storedEvents<Row>(
       ids,
     },
   );
+}
+
+export interface LostRecords {
+  readonly records: string;
+  readonly rows: string;
+  readonly ids: readonly string[];
+  readonly firstMs: string | null;
+  readonly lastMs: string | null;
+}
+
+/** Tables of a topic. `ids` and `at` are SQL expressions for the ids and the time of a row. */
+interface RecordTables {
+  readonly rows: { readonly table: string; readonly where: string };
+  /** Table from which `ids` are read. The default is `rows`. */
+  readonly newest?: { readonly table: string; readonly where: string };
+  readonly ids: string;
+  readonly at: string;
+}
+
+/** Counts the records of a partition that have stored rows at or above `offset`, and returns their ids. */
+export async function lostRecordsOf(
+  store: Pick<Store, 'query'>,
+  source: { readonly logId: string; readonly partition: number },
+  { rows, newest = rows, ids, at }: RecordTables,
+  offset: number,
+): Promise<LostRecords> {
+  const where = `${OF_PARTITION} AND log_offset >= {offset:UInt64}`;
+  const [lostRecords] = await store.query<LostRecords>(
+    `SELECT uniqExact(log_offset) AS records, count() AS rows,
+            (SELECT ${ids} FROM ${newest.table} WHERE ${where} AND ${newest.where}) AS ids,
+            toUnixTimestamp64Milli(minOrNull(${at})) AS firstMs, toUnixTimestamp64Milli(maxOrNull(${at})) AS lastMs
+     FROM ${rows.table} WHERE ${where} AND ${rows.where}`,
+    { ...source, offset },
+  );
+  return lostRecords ?? { records: '0', rows: '0', ids: [], firstMs: null, lastMs: null };
 }
 
 /**
