@@ -6,10 +6,6 @@ import { factsLine, micros, ratioTo, titleOf } from '../path/pathReport.ts';
 import type { KindRow, KindsResult } from './measureKinds.ts';
 import { KINDS, type RequestKind } from './requestKinds.ts';
 
-export const KINDS_WORDS = `measures each kind of request between two measurements of plain requests, in the same process.
-Each cell is the CPU time of ingest per event, divided by the CPU time with plain requests. A replay sends a stored key and body again. Columns
-show events per request × connections.`;
-
 /** @param beside comparison with the Collector. The report shows it only if both results are from the same run. */
 export function kindsReport({ run, rows }: KindsResult, beside?: PathResult): string {
   const byKind = [...Map.groupBy(rows, ({ kind }) => kind)];
@@ -34,15 +30,16 @@ export function kindsReport({ run, rows }: KindsResult, beside?: PathResult): st
 }
 
 function cellOf(row: KindRow): string {
-  const failed = failedOf(row);
-  return `${row.ratio?.toFixed(2) ?? '–'}${failed === 0 ? '' : `; ${failed} failed`}`;
+  return `${row.ratio?.toFixed(2) ?? '–'}${failuresOf(row)}`;
 }
 
-function failedOf({ refused, timedOut }: KindRow): number {
-  return refused + timedOut;
+/** Returns an empty text if all requests succeeded. */
+export function failuresOf({ refused, timedOut }: KindRow): string {
+  const failed = refused + timedOut;
+  return failed === 0 ? '' : `; ${failed} failed`;
 }
 
-function targetOf({ toReach, judgedEvents }: RequestKind): string {
+export function targetOf({ toReach, judgedEvents }: RequestKind): string {
   return `${toReach ?? '–'}${judgedEvents === undefined ? '' : ` at ${judgedEvents}`}`;
 }
 

@@ -1,21 +1,21 @@
 /** Builds `docs/evidence/performance.md` from the results of the benchmarks. */
 import { fileURLToPath } from 'node:url';
 import { FLAT_WORDS, flatReport } from '../flat/flatReport.ts';
-import { KINDS_WORDS, kindsReport } from '../kinds/kindsReport.ts';
+import { kindsReport } from '../kinds/kindsReport.ts';
 import { restReport } from '../rest/restReport.ts';
 import { TRACES_WORDS, tracesReport } from '../traces/tracesReport.ts';
 import { type BenchResults, readResults } from './pathFigures.ts';
-import { againstReport, pathReport } from './pathReport.ts';
+import { againstReport, factsLine, pathReport } from './pathReport.ts';
 
 export const PERFORMANCE_PAGE = 'docs/evidence/performance.md';
 export const RESULTS = 'docs/evidence/performance.json';
 
 export function performancePage(): string {
   const results = Object.values(readResults(fileURLToPath(new URL(`../../../${RESULTS}`, import.meta.url))));
-  const sections = SECTIONS.flatMap(({ title, flags, words, report }) => [
+  const sections = SECTIONS.flatMap(({ title, flags, words, report, onPage }) => [
     `## ${title}`,
     `\`npm run bench -- ${flags}\` ${words}`,
-    ...results.flatMap((ofMachine) => report(ofMachine) ?? []),
+    ...results.flatMap((ofMachine) => (onPage ?? report)(ofMachine) ?? []),
   ]);
   return `${['# Performance results', GENERATED, ...HEAD, ...sections].join('\n\n')}\n`;
 }
@@ -35,6 +35,8 @@ interface Section {
   readonly words: string;
   /** Returns undefined if the section has not been measured. */
   report(results: BenchResults): string | undefined;
+  /** Returns the text for the page. Undefined if the page shows the report. */
+  readonly onPage?: (results: BenchResults) => string | undefined;
 }
 
 const GENERATED = `<!-- Generated from ${RESULTS}. Add --json ${RESULTS} to a command, then run: npm run docs:reference -->`;
@@ -53,8 +55,9 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'Kinds of requests',
     flags: '--runs 3',
-    words: KINDS_WORDS,
+    words: `measures each kind of request between two measurements of plain requests, in the same process. [The summary](../performance.md) shows the figures.`,
     report: ({ kinds, beside }) => kinds && kindsReport(kinds, beside),
+    onPage: ({ kinds }) => kinds && factsLine(kinds.run),
   },
   {
     title: 'Compared with other servers',

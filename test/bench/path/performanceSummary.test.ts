@@ -13,9 +13,9 @@ const RUN: RunFacts = {
 
 test('shows the cost of each kind relative to plain requests and to the Collector', () => {
   expect(kindsTable({ kinds: kindsOf(RUN), beside: peersOf(RUN) })?.split('\n')).toEqual([
-    '| Intel Xeon, 2026-01-01 | 20 × 64 |',
-    '| --- | --- |',
-    '| a new `Idempotency-Key` | 1.50 (0.75) |',
+    '| Intel Xeon, 2026-01-01 | 20 × 64 | target |',
+    '| --- | --- | --- |',
+    '| a new `Idempotency-Key` | 1.50 (0.75); 3 failed | 1.25 |',
   ]);
 });
 
@@ -26,7 +26,7 @@ test('does not compare kinds with a Collector of another run', () => {
 
 function kindsOf(run: RunFacts): KindsResult {
   const costs = { cpuMicrosPerEvent: 6, plainMicrosPerEvent: 4, ratio: 1.5 };
-  return { run, rows: [{ ...SHAPE, kind: 'keyed', ...COST, ...costs }] };
+  return { run, rows: [{ ...SHAPE, kind: 'keyed', ...COST, ...costs, refused: 3 }] };
 }
 
 /** Returns a run in which an event costs twice as much in the Collector as in a plain request. */

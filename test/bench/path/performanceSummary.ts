@@ -2,6 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { textOf } from '../../tidy/projectFiles.ts';
 import { table } from '../../tidy/reference/markdown.ts';
+import { failuresOf, targetOf } from '../kinds/kindsReport.ts';
 import type { KindRow } from '../kinds/measureKinds.ts';
 import { KINDS } from '../kinds/requestKinds.ts';
 import { type BenchResults, type MachineFacts, type RowFigures, readResults } from './pathFigures.ts';
@@ -43,11 +44,15 @@ export function kindsTable({ kinds, beside }: BenchResults): string | undefined 
     return (row && ratioTo('collector', row)) ?? Number.NaN;
   };
   const cellOf = (row: KindRow): string =>
-    `${row.ratio.toFixed(2)} (${(row.ratio * toCollector(row)).toFixed(2)})`;
+    `${row.ratio.toFixed(2)} (${(row.ratio * toCollector(row)).toFixed(2)})${failuresOf(row)}`;
   const shapes = byKind[0]?.[1] ?? [];
   return table(
-    [runTitle(kinds.run), ...shapes.map(({ events, connections }) => titleOf({ events, connections }))],
-    byKind.map(([kind, rows]) => [KINDS[kind].title, ...rows.map(cellOf)]),
+    [
+      runTitle(kinds.run),
+      ...shapes.map(({ events, connections }) => titleOf({ events, connections })),
+      'target',
+    ],
+    byKind.map(([kind, rows]) => [KINDS[kind].title, ...rows.map(cellOf), targetOf(KINDS[kind])]),
   );
 }
 
