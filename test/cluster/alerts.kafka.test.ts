@@ -46,6 +46,8 @@ const SHORT_RETENTION_MS = 300_000;
 /** Open reports of a partition, just above the threshold of the alert. */
 const OPEN_REPORTS = 45_001;
 const REPORTS_PER_APPEND = 1_000;
+/** Parts of a partition, just above the threshold of the alert. */
+const PARTS = 901;
 
 interface Fault {
   readonly fault: string;
@@ -284,12 +286,21 @@ describeKafka('alerts', (engines) => {
     await Promise.all([
       provoke({
         fault: 'a broker fails',
-        alerts: ['QuestlogPartitionOutage', 'QuestlogEventsFail', 'QuestlogSomeEventsFail'],
+        alerts: [
+          'QuestlogPartitionOutage',
+          'QuestlogAppendsSlow',
+          'QuestlogEventsFail',
+          'QuestlogSomeEventsFail',
+        ],
         begin: () => {
           const topic = deployment.prefix + TOPICS.sessions;
           truncated = broker?.truncate(topic, partition, offset, () => restarted.promise);
         },
-        repeat: postUnknown,
+        repeat: () => {
+          // Does not wait for the appends of the sessions, which fail after up to 16 s.
+          game.session().catch(() => undefined);
+          return postUnknown();
+        },
         repair: async () => {
           restarted.resolve();
           await truncated;
@@ -302,6 +313,31 @@ describeKafka('alerts', (engines) => {
         repair: () => undefined,
       }),
     ]);
+  }
+
+  /** Ingest writes rejections to `reject_counts` every two seconds. */
+  async function stopMerges(): Promise<void> {
+    const table = 'reject_counts';
+    const slow = { parts_to_delay_insert: 1, min_delay_to_insert_ms: 3_000, max_delay_to_insert: 3 };
+    const changes = Object.entries(slow).map(([name, value]) => `${name} = ${value}`);
+    await provoke({
+      fault: 'ClickHouse does not merge parts, and delays inserts',
+      alerts: ['QuestlogTooManyParts', 'QuestlogInsertsSlow'],
+      begin: async () => {
+        await deployment.command(`SYSTEM STOP MERGES ${table}`);
+        await deployment.command(
+          `INSERT INTO ${table} (minute, code) SELECT now(), toString(number) FROM numbers(${PARTS})
+           SETTINGS max_block_size = 1, min_insert_block_size_rows = 1, min_insert_block_size_bytes = 1, max_insert_threads = 1`,
+        );
+        await deployment.command(`ALTER TABLE ${table} MODIFY SETTING ${changes.join(', ')}`);
+      },
+      repeat: () => game.post([{ sessionId: game.sessionId, eventType: 7 }]),
+      repair: async () => {
+        await deployment.command(`ALTER TABLE ${table} RESET SETTING ${Object.keys(slow).join(', ')}`);
+        await deployment.command(`SYSTEM START MERGES ${table}`);
+        await deployment.command(`TRUNCATE TABLE ${table}`);
+      },
+    });
   }
 
   async function failRequests(): Promise<void> {
@@ -342,6 +378,7 @@ describeKafka('alerts', (engines) => {
       loseEvents(),
       breakLinker(),
       breakBroker(),
+      stopMerges(),
       failRequests().then(addDeadLetter),
     ]);
     const { operations } = services;

@@ -1,23 +1,33 @@
 /** Tests the rules with a real Prometheus that scrapes a running Questlog. */
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migratedFolder';
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { expect, onTestFinished, test } from 'vitest';
 import { aProject, events, eventually } from '../e2e/builders.ts';
-import { emptyDataDir, removeDataDir, startProduct } from '../e2e/product.ts';
+import { holdStreams } from '../e2e/heldStreams.ts';
+import { startProduct } from '../e2e/product.ts';
 import { findProgram } from '../games/gamePages.ts';
+import { smallDisk } from '../smallDisk.ts';
 import { type Sample, startPrometheus } from './prometheus.ts';
 
 const program = findProgram('prometheus');
 if (program === undefined) console.log('skipped: this test needs Prometheus (Debian package prometheus)');
 const WITHIN_MS = 60_000;
+const MIB = 1024 * 1024;
+const disk = smallDisk(192 * MIB);
+if (disk.lacking !== undefined)
+  console.warn(`skipped: QuestlogDiskNearlyFull does not fire, because ${disk.lacking}`);
+/** Less than a tenth of the disk, but enough for the writes of the test. */
+const LEFT_BYTES = 16 * MIB;
 
 test.skipIf(program === undefined)('alerts fire during a failure only', async () => {
   const [port] = await freePorts(1);
-  const options = { dataDir: emptyDataDir(), env: { QUESTLOG_ADMIN_PORT: String(port) } };
+  const dataDir = join(disk.path, 'data');
+  fillWithTables(join(dataDir, 'clickhouse'));
+  const options = { dataDir, env: { QUESTLOG_ADMIN_PORT: String(port) } };
   let product = await startProduct(options);
-  onTestFinished(async () => {
-    await product.stop();
-    await removeDataDir(product);
-  });
+  onTestFinished(async () => void (await product.stop()));
   const prometheus = await startPrometheus(program ?? '', { targets: [`127.0.0.1:${port}`] });
   onTestFinished(prometheus.stop);
   const firing = (expected: readonly string[]) =>
@@ -47,6 +57,13 @@ test.skipIf(program === undefined)('alerts fire during a failure only', async ()
     return await prometheus.firing();
   };
   await eventually(limited, (found) => String(found) === 'QuestlogRateLimited', WITHIN_MS);
+  await firing([]);
+
+  const ballast = disk.lacking === undefined ? disk.fill({ leaveBytes: LEFT_BYTES }) : undefined;
+  const release = await holdStreams(product);
+  await firing([...(ballast === undefined ? [] : ['QuestlogDiskNearlyFull']), 'QuestlogResourceSaturated']);
+  release();
+  if (ballast !== undefined) rmSync(ballast);
   await firing([]);
 
   await product.kill();

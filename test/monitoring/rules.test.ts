@@ -48,6 +48,25 @@ const LOOKUP_WAIT = 'questlog_linker_look_up_wait_seconds{partition="3"}';
 const OPEN_REPORTS = 'questlog_linker_open_reports{partition="3"}';
 const RATE_LIMITED = 'questlog_rate_limited_total{limit="project events"}';
 const BUILD = 'questlog_build_info{version="0.1.0"}';
+const PARTS = 'questlog_clickhouse_partition_parts{table="events"}';
+const APPENDS = 'questlog_log_append_duration_seconds';
+const INSERTS = 'questlog_clickhouse_insert_duration_seconds';
+
+/** Returns the use and the limit of a resource. */
+function resource(name: string, used: number, limit: number): Series {
+  const of = `{resource="${name}"}`;
+  return { [`questlog_resource_used${of}`]: `${used}x20`, [`questlog_resource_limit${of}`]: `${limit}x20` };
+}
+
+/** Returns a histogram of 100 calls a minute. @param slow calls a minute that take longer than `le` seconds. */
+function calls(histogram: string, le: number, slow: number, labels = ''): Series {
+  const bucket = (le: number | string): string => `${histogram}_bucket{${labels}le="${le}"}`;
+  return {
+    [bucket(le)]: `0+${100 - slow}x30`,
+    [bucket(2 * le)]: '0+100x30',
+    [bucket('+Inf')]: '0+100x30',
+  };
+}
 
 const HEALTHY: Series = {
   [BUILD]: '1x6000',
@@ -138,6 +157,27 @@ const CASES: Readonly<Record<string, Case>> = {
     fires: { [OPEN_REPORTS]: '45001x20' },
     quiet: { [OPEN_REPORTS]: '45000x20' },
   },
+  QuestlogDiskNearlyFull: {
+    at: '10m',
+    fires: resource('data_folder_bytes', 91, 100),
+    quiet: resource('data_folder_bytes', 90, 100),
+  },
+  QuestlogResourceSaturated: {
+    at: '10m',
+    fires: resource('reads', 91, 100),
+    quiet: { ...resource('reads', 90, 100), ...resource('replayable_events', 100, 100) },
+  },
+  QuestlogAppendsSlow: {
+    at: '20m',
+    fires: calls(APPENDS, 1, 2),
+    quiet: calls(APPENDS, 1, 1),
+  },
+  QuestlogInsertsSlow: {
+    at: '20m',
+    fires: calls(INSERTS, 2.5, 2, 'table="events",'),
+    quiet: calls(INSERTS, 2.5, 1, 'table="events",'),
+  },
+  QuestlogTooManyParts: { at: '10m', fires: { [PARTS]: '901x20' }, quiet: { [PARTS]: '900x20' } },
   QuestlogRateLimited: {
     at: '20m',
     fires: { [RATE_LIMITED]: '0+60x30' },
@@ -237,6 +277,6 @@ test('the rules use only metrics of the reference, and only recorded series', ()
   for (const { expr } of rules) {
     for (const [series] of expr.matchAll(/questlog[\w:]+/g))
       if (series.includes(':')) expect(recorded).toContain(series);
-      else expect(reference).toContain(`\`${series}\``);
+      else expect(reference).toContain(`\`${series.replace(/_bucket$/, '')}\``);
   }
 });

@@ -20,6 +20,7 @@ import {
   type TestProject,
 } from '../e2e/builders.ts';
 import { change, shortenPartLifetime, TABLES } from '../e2e/erasing.ts';
+import { holdStreams } from '../e2e/heldStreams.ts';
 import { bugsIn, ownEnvironment, startProduct } from '../e2e/product.ts';
 import { ownProduct } from '../e2e/sharedProduct.ts';
 import { smallDisk } from '../smallDisk.ts';
@@ -197,6 +198,14 @@ test('rate-limits.md: raises the limits of a project whose events are rejected',
   };
   await follow('../rate-limits.md', { break: stop }, { more: { TENANT: tenantId, PROJECT: projectId } });
   await eventually(post, (status) => status === 201);
+});
+
+test('limits.md: lists a resource that is almost exhausted', async () => {
+  let release: () => void = () => undefined;
+  const hold = async (): Promise<void> => {
+    release = await holdStreams(own.product);
+  };
+  await follow('../limits.md', { break: hold }).finally(() => release());
 });
 
 test('verify.md: finds missing events, and no difference after the repair', async () => {

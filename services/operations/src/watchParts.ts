@@ -24,6 +24,9 @@ export function watchParts({
     const perShard = await onEachShard(store, (shard) =>
       shard.query<Record<'table' | 'parts' | 'bytes', string>>(PARTS),
     );
+    // Removes the values of tables that have no parts any more.
+    partitionParts.reset();
+    tableBytes.reset();
     for (const [table, sizes] of Map.groupBy(perShard.flat(), (size) => size.table)) {
       partitionParts.set({ table }, Math.max(...sizes.map(({ parts }) => Number(parts))));
       tableBytes.set({ table }, Math.max(...sizes.map(({ bytes }) => Number(bytes))));

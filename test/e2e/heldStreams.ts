@@ -1,0 +1,19 @@
+/** Streams of linked events that a test holds open, so that a limited resource is almost exhausted. */
+import { STREAM_LIMITS } from '@questlog/ingest/linkedEvents/streams';
+import { aProject } from './builders.ts';
+import type { Reached } from './product.ts';
+
+const STREAMS = STREAM_LIMITS.maxStreams - 4;
+
+/** Opens 60 of the 64 streams that an ingest allows. Returns a function that closes the streams. */
+export async function holdStreams(product: Reached): Promise<() => void> {
+  const held = new AbortController();
+  const url = `${product.credentials.baseUrl}/v1/linked-events`;
+  for (let opened = 0; opened < STREAMS; ) {
+    const { token } = await aProject(product);
+    const open = () => fetch(url, { headers: { Authorization: `Bearer ${token}` }, signal: held.signal });
+    // Ingest rejects further streams of a tenant that already uses a large share.
+    while (opened < STREAMS && (await open()).ok) opened += 1;
+  }
+  return () => held.abort();
+}
