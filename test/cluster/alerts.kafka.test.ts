@@ -28,6 +28,7 @@ import {
   startAlertmanager,
   startPrometheus,
 } from '../monitoring/prometheus.ts';
+import { ProvokedAlerts } from '../monitoring/provokedAlerts.ts';
 import { Deployment, type Service, type ServiceName } from './deployment.ts';
 import { logOf } from './trial.ts';
 
@@ -49,17 +50,6 @@ const REPORTS_PER_APPEND = 1_000;
 /** Parts of a partition, just above the threshold of the alert. */
 const PARTS = 901;
 
-interface Fault {
-  readonly fault: string;
-  readonly alerts: readonly string[];
-  /** Other alerts that can fire because of the fault, and for some time after the repair. */
-  readonly others?: readonly string[];
-  begin(): unknown;
-  /** Called repeatedly until all alerts fire. */
-  repeat?(): Promise<unknown>;
-  repair(): unknown;
-}
-
 describeKafka('alerts', (engines) => {
   let broker: DamageableBroker | undefined;
   let deployment: Deployment;
@@ -70,11 +60,7 @@ describeKafka('alerts', (engines) => {
   let limited: TestProject;
   let crowd: TestProject;
   const services = {} as Record<ServiceName, Service>;
-  /** Alerts that can fire because of a fault. */
-  const expected = new Set<string>();
-  const rows: string[] = [];
-  const unexpected: string[] = [];
-  let firing: ReadonlyMap<string, string> = new Map();
+  let alerts: ProvokedAlerts;
   let isEnding = false;
 
   beforeAll(async () => {
@@ -99,6 +85,7 @@ describeKafka('alerts', (engines) => {
     const limits = { eventsPerSecond: 1, burstSeconds: 1 };
     await services.operations.admin('PATCH', `/admin/projects/${limited.projectId}`, { limits });
     alertmanager = await startAlertmanager(alertmanagerProgram ?? '');
+    alerts = new ProvokedAlerts(alertmanager);
     prometheus = await startPrometheus(prometheusProgram ?? '', {
       targets: started.map(({ adminUrl }) => new URL(adminUrl).host),
       alertmanager: alertmanager.address,
@@ -106,23 +93,13 @@ describeKafka('alerts', (engines) => {
   }, START_WITHIN_MS);
   afterAll(async () => {
     isEnding = true;
-    console.log(['alert | fault | seconds to fire | seconds to resolve', ...rows].join('\n'));
+    console.log(alerts?.table());
     await prometheus?.stop();
     await alertmanager?.stop();
     await deployment?.remove();
     clickhouse?.close();
     await broker?.stop();
   });
-
-  /** Reads the alerts, and collects critical alerts without a fault, until the end of the test. */
-  async function watchAlerts(): Promise<void> {
-    await untilEnd(async () => {
-      firing = await alertmanager.firing();
-      for (const [alert, severity] of firing)
-        if (severity === 'critical' && !expected.has(alert) && !unexpected.includes(alert))
-          unexpected.push(alert);
-    });
-  }
 
   async function sendEvents(): Promise<void> {
     await untilEnd(() => game.post(events(3, { sessionId: game.sessionId })).catch(() => undefined));
@@ -137,51 +114,17 @@ describeKafka('alerts', (engines) => {
     await eventually(poll, Boolean, Number.POSITIVE_INFINITY);
   }
 
-  async function provoke({ fault, alerts, others = [], begin, repeat, repair }: Fault): Promise<void> {
-    for (const alert of [...alerts, ...others]) expected.add(alert);
-    await begin();
-    const fired = await timesUntil(alerts, (alert) => firing.has(alert), repeat);
-    await repair();
-    const ended = await timesUntil(alerts, (alert) => !firing.has(alert));
-    for (const alert of alerts) {
-      expected.delete(alert);
-      rows.push([alert, fault, fired.get(alert), ended.get(alert)].join(' | '));
-    }
-  }
-
-  /** Returns the seconds until each alert met the condition. */
-  async function timesUntil(
-    alerts: readonly string[],
-    isMet: (alert: string) => boolean,
-    repeat?: () => Promise<unknown>,
-  ): Promise<ReadonlyMap<string, number>> {
-    const startMs = performance.now();
-    const times = new Map<string, number>();
-    await eventually(
-      async () => {
-        await repeat?.();
-        for (const alert of alerts)
-          if (!times.has(alert) && isMet(alert))
-            times.set(alert, Math.round((performance.now() - startMs) / 1000));
-        return alerts.filter((alert) => !times.has(alert));
-      },
-      isEmpty,
-      WITHIN_MS,
-    );
-    return times;
-  }
-
   async function breakProjector(): Promise<void> {
     const { projector } = services;
-    await provoke({
+    await alerts.provoke({
       fault: 'the projector does not respond',
-      alerts: ['QuestlogProjectionLate', 'QuestlogProjectionSometimesLate'],
+      alerts: { QuestlogProjectionLate: [35, 30], QuestlogProjectionSometimesLate: [45, 60] },
       begin: () => projector.freeze(),
       repair: () => projector.thaw(),
     });
   }
 
-  /** The projector compares the counts once a minute. */
+  /** Operations compares the counts once a minute. */
   async function loseEvents(): Promise<void> {
     const minuteS = Math.floor(Date.now() / 60_000 - 20) * 60;
     const count = (events: number, version: number) =>
@@ -189,9 +132,9 @@ describeKafka('alerts', (engines) => {
         `INSERT INTO received_by_process (tenant_id, minute, what, process_id, count, events, version)
          SELECT '${game.tenantId}', toDateTime(${minuteS}, 'UTC'), 'logged', '${game.projectId}', 1, ${events}, ${version}`,
       );
-    await provoke({
+    await alerts.provoke({
       fault: 'ClickHouse lacks events',
-      alerts: ['QuestlogEventsMissing'],
+      alerts: { QuestlogEventsMissing: [60, 60] },
       begin: () => count(5, 1),
       repair: () => count(0, 2),
     });
@@ -206,9 +149,9 @@ describeKafka('alerts', (engines) => {
       for (const { id } of deadLetters)
         expect((await operations.admin('DELETE', `/admin/dead-letters/${id}`)).status).toBeLessThan(300);
     };
-    await provoke({
+    await alerts.provoke({
       fault: `a record of ${GROUPS.projectAudit} cannot be decoded`,
-      alerts: ['QuestlogDeadLetters'],
+      alerts: { QuestlogDeadLetters: [40, 5] },
       begin: () => plainClient(broker?.address ?? '').appendBatch(topic, 0, record, 1),
       repair: discard,
     });
@@ -223,9 +166,9 @@ describeKafka('alerts', (engines) => {
         ({ status }) => status === 201,
         WITHIN_MS,
       );
-    await provoke({
+    await alerts.provoke({
       fault: 'the linker does not respond',
-      alerts: ['QuestlogGroupBehind', 'QuestlogRecordsExpire'],
+      alerts: { QuestlogGroupBehind: [75, 10], QuestlogRecordsExpire: [45, 10] },
       begin: async () => {
         linker.freeze();
         await fileReport();
@@ -233,9 +176,9 @@ describeKafka('alerts', (engines) => {
       repair: () => linker.thaw(),
     });
     let refusal: ReturnType<ClickHouseProxy['refuse']> | undefined;
-    await provoke({
+    await alerts.provoke({
       fault: 'ClickHouse does not answer lookups',
-      alerts: ['QuestlogLookupsFail', 'QuestlogLookupsWait'],
+      alerts: { QuestlogLookupsFail: [20, 10], QuestlogLookupsWait: [40, 5] },
       begin: async () => {
         // The linker waits without lookups if ClickHouse does not return the ids of the tables.
         refusal = clickhouse.refuse(/FROM system\.tables/);
@@ -260,9 +203,9 @@ describeKafka('alerts', (engines) => {
       const report = aReportLink({ tenantId, projectId, sessionId, sessionLane: 0, receivedAt });
       return { key: tenantId, value: codec.encode(report) };
     };
-    await provoke({
+    await alerts.provoke({
       fault: `${OPEN_REPORTS} reports are open`,
-      alerts: ['QuestlogOpenReportsNearLimit'],
+      alerts: { QuestlogOpenReportsNearLimit: [15, 10] },
       begin: async () => {
         for (let left = OPEN_REPORTS; left > 0; left -= REPORTS_PER_APPEND) {
           const length = Math.min(left, REPORTS_PER_APPEND);
@@ -284,14 +227,14 @@ describeKafka('alerts', (engines) => {
     let truncated: Promise<void> | undefined;
     const postUnknown = () => game.post(events(1, { sessionId: anUnknownId() }));
     await Promise.all([
-      provoke({
+      alerts.provoke({
         fault: 'a broker fails',
-        alerts: [
-          'QuestlogPartitionOutage',
-          'QuestlogAppendsSlow',
-          'QuestlogEventsFail',
-          'QuestlogSomeEventsFail',
-        ],
+        alerts: {
+          QuestlogPartitionOutage: [45, 15],
+          QuestlogAppendsSlow: [25, 15],
+          QuestlogEventsFail: [20, 30],
+          QuestlogSomeEventsFail: [35, 60],
+        },
         begin: () => {
           const topic = deployment.prefix + TOPICS.sessions;
           truncated = broker?.truncate(topic, partition, offset, () => restarted.promise);
@@ -306,9 +249,9 @@ describeKafka('alerts', (engines) => {
           await truncated;
         },
       }),
-      provoke({
+      alerts.provoke({
         fault: 'the broker restarts without its last records',
-        alerts: ['QuestlogLogTruncated'],
+        alerts: { QuestlogLogTruncated: [15, 10] },
         begin: () => restarted.promise,
         repair: () => undefined,
       }),
@@ -320,9 +263,9 @@ describeKafka('alerts', (engines) => {
     const table = 'reject_counts';
     const slow = { parts_to_delay_insert: 1, min_delay_to_insert_ms: 3_000, max_delay_to_insert: 3 };
     const changes = Object.entries(slow).map(([name, value]) => `${name} = ${value}`);
-    await provoke({
+    await alerts.provoke({
       fault: 'ClickHouse does not merge parts, and delays inserts',
-      alerts: ['QuestlogTooManyParts', 'QuestlogInsertsSlow'],
+      alerts: { QuestlogTooManyParts: [35, 30], QuestlogInsertsSlow: [20, 10] },
       begin: async () => {
         await deployment.command(`SYSTEM STOP MERGES ${table}`);
         await deployment.command(
@@ -341,16 +284,16 @@ describeKafka('alerts', (engines) => {
   }
 
   async function failRequests(): Promise<void> {
-    await provoke({
+    await alerts.provoke({
       fault: 'a project exceeds its rate limit',
-      alerts: ['QuestlogRateLimited'],
+      alerts: { QuestlogRateLimited: [10, 5] },
       begin: () => undefined,
       repeat: () => limited.post(events(100)),
       repair: () => undefined,
     });
-    await provoke({
+    await alerts.provoke({
       fault: 'a view is missing in ClickHouse',
-      alerts: ['QuestlogBugs'],
+      alerts: { QuestlogBugs: [40, 10] },
       begin: () => deployment.command('RENAME TABLE builds TO builds_away'),
       // Reads get a 503 while the projector does not respond, and then a 500.
       repeat: () => game.get('/v1/builds'),
@@ -371,7 +314,7 @@ describeKafka('alerts', (engines) => {
       ({ length }) => length > 5,
       WITHIN_MS,
     );
-    const watching = Promise.all([watchAlerts(), sendEvents()]);
+    const watching = Promise.all([untilEnd(() => alerts.read()), sendEvents()]);
 
     await Promise.all([
       breakProjector(),
@@ -384,25 +327,25 @@ describeKafka('alerts', (engines) => {
     const { operations } = services;
     await Promise.all([
       openReports(),
-      provoke({
+      alerts.provoke({
         fault: 'operations does not respond',
-        alerts: ['QuestlogLagUnknown'],
+        alerts: { QuestlogLagUnknown: [5, 10] },
         others: ['QuestlogProjectionLate'],
         begin: () => operations.freeze(),
         repair: () => operations.thaw(),
       }),
     ]);
     const all = Object.values(services);
-    await provoke({
+    await alerts.provoke({
       fault: 'no process responds',
-      alerts: ['QuestlogAbsent'],
+      alerts: { QuestlogAbsent: [5, 5] },
       others: ['QuestlogLagUnknown', 'QuestlogProjectionLate'],
       begin: () => all.map((service) => service.freeze()),
       repair: () => all.map((service) => service.thaw()),
     });
     isEnding = true;
     await watching;
-    expect(unexpected).toEqual([]);
+    expect([...alerts.unexpected]).toEqual([]);
     const bugs = deployment.services.flatMap(({ stderr }) => bugsIn(stderr()));
     expect(bugs.filter((line) => !line.includes('builds'))).toEqual([]);
   });
@@ -417,7 +360,3 @@ describeKafka('alerts', (engines) => {
     expect(await eventually(unanswered, isEmpty, WITHIN_MS)).toEqual([]);
   });
 });
-
-function isEmpty(list: readonly unknown[]): boolean {
-  return list.length === 0;
-}

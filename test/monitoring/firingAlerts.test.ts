@@ -5,10 +5,10 @@ import { fillWithTables } from '@questlog/runtime/clickhouse/chdb/testing/migrat
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { expect, onTestFinished, test } from 'vitest';
 import { aProject, events, eventually } from '../e2e/builders.ts';
-import { holdStreams } from '../e2e/heldStreams.ts';
 import { startProduct } from '../e2e/product.ts';
 import { findProgram } from '../games/gamePages.ts';
 import { smallDisk } from '../smallDisk.ts';
+import { holdStreams } from './heldStreams.ts';
 import { type Sample, startPrometheus } from './prometheus.ts';
 
 const program = findProgram('prometheus');

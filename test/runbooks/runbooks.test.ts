@@ -20,9 +20,9 @@ import {
   type TestProject,
 } from '../e2e/builders.ts';
 import { change, shortenPartLifetime, TABLES } from '../e2e/erasing.ts';
-import { holdStreams } from '../e2e/heldStreams.ts';
 import { bugsIn, ownEnvironment, startProduct } from '../e2e/product.ts';
 import { ownProduct } from '../e2e/sharedProduct.ts';
+import { holdStreams } from '../monitoring/heldStreams.ts';
 import { smallDisk } from '../smallDisk.ts';
 import { followPage, type Hands } from './followPage.ts';
 

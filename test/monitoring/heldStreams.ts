@@ -1,7 +1,7 @@
 /** Streams of linked events that a test holds open, so that a limited resource is almost exhausted. */
 import { STREAM_LIMITS } from '@questlog/ingest/linkedEvents/streams';
-import { aProject } from './builders.ts';
-import type { Reached } from './product.ts';
+import { aProject } from '../e2e/builders.ts';
+import type { Reached } from '../e2e/product.ts';
 
 const STREAMS = STREAM_LIMITS.maxStreams - 4;
 
