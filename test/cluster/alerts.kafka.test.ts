@@ -53,7 +53,8 @@ const PARTS = 901;
 describeKafka('alerts', (engines) => {
   let broker: DamageableBroker | undefined;
   let deployment: Deployment;
-  let clickhouse: ClickHouseProxy;
+  let clickhouseOfLinker: ClickHouseProxy;
+  let clickhouseOfOperations: ClickHouseProxy;
   let alertmanager: Alertmanager;
   let prometheus: Prometheus;
   let game: TestProject;
@@ -68,13 +69,16 @@ describeKafka('alerts', (engines) => {
     broker = await startDamageableBroker({ hasSecondBroker: true });
     if (broker === undefined) return;
     deployment = new Deployment({ ...engines, brokers: broker.address });
-    clickhouse = await startClickHouseProxy(engines.clickhouseUrl);
-    const throughProxy = { CLICKHOUSE_URL: new URL(`/${deployment.name}`, clickhouse.url).href };
+    clickhouseOfLinker = await startClickHouseProxy(engines.clickhouseUrl);
+    clickhouseOfOperations = await startClickHouseProxy(engines.clickhouseUrl);
+    const through = ({ url }: ClickHouseProxy) => ({
+      CLICKHOUSE_URL: new URL(`/${deployment.name}`, url).href,
+    });
     const started = await Promise.all([
       deployment.start('ingest'),
-      deployment.start('operations'),
+      deployment.start('operations', through(clickhouseOfOperations)),
       deployment.start('projector'),
-      deployment.start('linker', throughProxy),
+      deployment.start('linker', through(clickhouseOfLinker)),
     ]);
     for (const service of started) services[service.name] = service;
     await broker.takeOver(deployment.prefix + TOPICS.sessions);
@@ -97,7 +101,8 @@ describeKafka('alerts', (engines) => {
     await prometheus?.stop();
     await alertmanager?.stop();
     await deployment?.remove();
-    clickhouse?.close();
+    clickhouseOfLinker?.close();
+    clickhouseOfOperations?.close();
     await broker?.stop();
   });
 
@@ -118,13 +123,17 @@ describeKafka('alerts', (engines) => {
     const { projector } = services;
     await alerts.provoke({
       fault: 'the projector does not respond',
-      alerts: { QuestlogProjectionLate: [35, 30], QuestlogProjectionSometimesLate: [45, 60] },
+      alerts: {
+        'QuestlogServiceAbsent projector': [5, 5],
+        QuestlogProjectionLate: [35, 30],
+        QuestlogProjectionSometimesLate: [45, 60],
+      },
       begin: () => projector.freeze(),
       repair: () => projector.thaw(),
     });
   }
 
-  /** Operations compares the counts once a minute. */
+  /** Operations compares the counts once a minute, so the second fault begins as soon as the alert of the first fault fires. */
   async function loseEvents(): Promise<void> {
     const minuteS = Math.floor(Date.now() / 60_000 - 20) * 60;
     const count = (events: number, version: number) =>
@@ -132,11 +141,21 @@ describeKafka('alerts', (engines) => {
         `INSERT INTO received_by_process (tenant_id, minute, what, process_id, count, events, version)
          SELECT '${game.tenantId}', toDateTime(${minuteS}, 'UTC'), 'logged', '${game.projectId}', 1, ${events}, ${version}`,
       );
+    let refusal: ReturnType<ClickHouseProxy['refuse']> | undefined;
     await alerts.provoke({
       fault: 'ClickHouse lacks events',
       alerts: { QuestlogEventsMissing: [60, 60] },
       begin: () => count(5, 1),
-      repair: () => count(0, 2),
+      repair: async () => {
+        await count(0, 2);
+        refusal = clickhouseOfOperations.refuse(/^(?![\s\S]*FROM ledger\b)/);
+      },
+    });
+    await alerts.provoke({
+      fault: 'ClickHouse does not answer queries about the ledger',
+      alerts: { QuestlogMeasurementMissing: [70, 60] },
+      begin: () => undefined,
+      repair: () => refusal?.mend(),
     });
   }
 
@@ -168,7 +187,11 @@ describeKafka('alerts', (engines) => {
       );
     await alerts.provoke({
       fault: 'the linker does not respond',
-      alerts: { QuestlogGroupBehind: [75, 10], QuestlogRecordsExpire: [45, 10] },
+      alerts: {
+        'QuestlogServiceAbsent linker': [5, 5],
+        QuestlogGroupBehind: [75, 10],
+        QuestlogRecordsExpire: [45, 10],
+      },
       begin: async () => {
         linker.freeze();
         await fileReport();
@@ -181,7 +204,7 @@ describeKafka('alerts', (engines) => {
       alerts: { QuestlogLookupsFail: [20, 10], QuestlogLookupsWait: [40, 5] },
       begin: async () => {
         // The linker waits without lookups if ClickHouse does not return the ids of the tables.
-        refusal = clickhouse.refuse(/FROM system\.tables/);
+        refusal = clickhouseOfLinker.refuse(/FROM system\.tables/);
         await fileReport();
       },
       repair: () => refusal?.mend(),
@@ -308,12 +331,13 @@ describeKafka('alerts', (engines) => {
       expect([name, input]).toEqual([name, expect.stringContaining('questlog_resource_limit')]);
       execFileSync(promtool ?? '', ['check', 'metrics'], { input });
     }
-    const lag = 'max by (group) (questlog_group_lag_seconds)';
-    await eventually(
-      () => prometheus.query(lag),
-      ({ length }) => length > 5,
-      WITHIN_MS,
-    );
+    // A process that Prometheus has not scraped yet cannot become absent.
+    for (const series of ['max by (group) (questlog_group_lag_seconds)', 'questlog_service_info'])
+      await eventually(
+        () => prometheus.query(series),
+        ({ length }) => length >= Object.keys(services).length,
+        WITHIN_MS,
+      );
     const watching = Promise.all([untilEnd(() => alerts.read()), sendEvents()]);
 
     await Promise.all([
@@ -329,7 +353,7 @@ describeKafka('alerts', (engines) => {
       openReports(),
       alerts.provoke({
         fault: 'operations does not respond',
-        alerts: { QuestlogLagUnknown: [5, 10] },
+        alerts: { 'QuestlogServiceAbsent operations': [5, 5], QuestlogLagUnknown: [5, 10] },
         others: ['QuestlogProjectionLate'],
         begin: () => operations.freeze(),
         repair: () => operations.thaw(),
@@ -338,8 +362,11 @@ describeKafka('alerts', (engines) => {
     const all = Object.values(services);
     await alerts.provoke({
       fault: 'no process responds',
-      alerts: { QuestlogAbsent: [5, 5] },
-      others: ['QuestlogLagUnknown', 'QuestlogProjectionLate'],
+      alerts: { QuestlogAbsent: [5, 5], 'QuestlogServiceAbsent ingest': [5, 5] },
+      others: [
+        ...['operations', 'projector', 'linker'].map((name) => `QuestlogServiceAbsent ${name}`),
+        ...['QuestlogLagUnknown', 'QuestlogProjectionLate'],
+      ],
       begin: () => all.map((service) => service.freeze()),
       repair: () => all.map((service) => service.thaw()),
     });

@@ -8,12 +8,17 @@ const STREAMS = STREAM_LIMITS.maxStreams - 4;
 /** Opens 60 of the 64 streams that an ingest allows. Returns a function that closes the streams. */
 export async function holdStreams(product: Reached): Promise<() => void> {
   const held = new AbortController();
+  // Node closes the connection of a response that nothing refers to.
+  const streams: Response[] = [];
   const url = `${product.credentials.baseUrl}/v1/linked-events`;
-  for (let opened = 0; opened < STREAMS; ) {
+  while (streams.length < STREAMS) {
     const { token } = await aProject(product);
     const open = () => fetch(url, { headers: { Authorization: `Bearer ${token}` }, signal: held.signal });
     // Ingest rejects further streams of a tenant that already uses a large share.
-    while (opened < STREAMS && (await open()).ok) opened += 1;
+    for (let stream = await open(); stream.ok && streams.push(stream) < STREAMS; ) stream = await open();
   }
-  return () => held.abort();
+  return () => {
+    held.abort();
+    streams.length = 0;
+  };
 }

@@ -81,9 +81,16 @@ function configOf(rules: string, { targets, labels, alertmanager }: PrometheusOp
 export interface Alertmanager {
   /** Host and port. */
   readonly address: string;
-  /** Returns the severity of each alert that fires, by name. */
+  /** Returns the severity of each alert that fires, by its name, or by its name and service (`QuestlogServiceAbsent linker`). */
   firing(): Promise<ReadonlyMap<string, string>>;
   stop(): Promise<void>;
+}
+
+interface AlertLabels {
+  readonly alertname: string;
+  readonly severity: string;
+  /** Name of the service. Undefined if the alert is not about one service. */
+  readonly name?: string;
 }
 
 /** @param program path of the program `prometheus-alertmanager` */
@@ -98,8 +105,13 @@ export async function startAlertmanager(program: string): Promise<Alertmanager> 
     ...started,
     firing: async () => {
       const response = await fetch(`http://${started.address}/api/v2/alerts`);
-      const alerts = (await response.json()) as { labels: { alertname: string; severity: string } }[];
-      return new Map(alerts.map(({ labels }) => [labels.alertname, labels.severity]));
+      const alerts = (await response.json()) as { labels: AlertLabels }[];
+      return new Map(
+        alerts.map(({ labels: { alertname, name, severity } }) => [
+          name === undefined ? alertname : `${alertname} ${name}`,
+          severity,
+        ]),
+      );
     },
   };
 }

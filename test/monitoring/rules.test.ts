@@ -68,8 +68,13 @@ function calls(histogram: string, le: number, slow: number, labels = ''): Series
   };
 }
 
+const INGEST = 'questlog_service_info{name="ingest"}';
+
 const HEALTHY: Series = {
   [BUILD]: '1x6000',
+  [INGEST]: '1x6000',
+  'questlog_service_info{name="operations"}': '1x6000',
+  [PARTS]: '10x6000',
   [EVENTS]: '0+1000x6000',
   [LAG]: '1x6000',
   [LAG_AT]: '0+60x6000',
@@ -120,6 +125,16 @@ const CASES: Readonly<Record<string, Case>> = {
     at: '10m',
     fires: { 'questlog_build_info{namespace="other"}': '1x1 stale' },
     quiet: { [BUILD]: '_x7 1x20' },
+  },
+  QuestlogServiceAbsent: {
+    at: '10m',
+    fires: { [INGEST]: '1x1 stale' },
+    quiet: { [INGEST]: '1x1 stale _x5 1x20' },
+  },
+  QuestlogMeasurementMissing: {
+    at: '20m',
+    fires: { [LEDGER]: '0x2 stale' },
+    quiet: { [LEDGER]: '0x2 stale _x8 0x20' },
   },
   QuestlogBugs: {
     at: '10m',
@@ -189,6 +204,12 @@ test('each alert has samples for which it fires', () => {
   expect(Object.keys(CASES).toSorted()).toEqual(alerts.map(({ alert }) => alert).toSorted());
 });
 
+/** Samples for which a further branch of an alert fires. */
+const ALSO_FIRE: readonly (readonly [alert: string, series: Series])[] = [
+  ['QuestlogMeasurementMissing', { [DEAD_LETTERS]: '0x2 stale' }],
+  ['QuestlogMeasurementMissing', { [PARTS]: '10x2 stale' }],
+];
+
 /** Samples of conditions that are no failure. */
 const HARMLESS: readonly Series[] = [
   // The operations process of a new deployment starts after the other processes.
@@ -223,7 +244,10 @@ test.skipIf(promtool === undefined)('each alert fires above its threshold only, 
         ];
       });
       if (interval === '1m')
-        tests.push(...HARMLESS.map((series) => expecting([], '20m', { ...HEALTHY, ...series })));
+        tests.push(
+          ...ALSO_FIRE.map(([alert, series]) => expecting([alert], '20m', { ...HEALTHY, ...series })),
+          ...HARMLESS.map((series) => expecting([], '20m', { ...HEALTHY, ...series })),
+        );
       const file = join(folder, `${interval}.json`);
       writeFileSync(file, JSON.stringify({ rule_files: [RULES], evaluation_interval: interval, tests }));
       return file;

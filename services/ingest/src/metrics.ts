@@ -40,7 +40,7 @@ export function ingestMetrics(
     ...rejectionMetrics(registers),
     ledgerDropped: new Counter({
       name: 'questlog_ledger_dropped_changes_total',
-      help: 'Changes of the ledger that were dropped because ClickHouse was unavailable or a limit was reached. The table `ledger` lacks the dropped changes.',
+      help: 'Changes of the ledger that were dropped because ClickHouse was unavailable or a limit was reached.',
       registers,
     }),
     ...truncationMetrics(registers),

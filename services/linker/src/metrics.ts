@@ -17,24 +17,24 @@ export function linkerMetrics(
     resources,
     linkChanges: new Counter({
       name: 'questlog_link_changes_total',
-      help: 'Number of links that were made or retracted.',
+      help: 'Links that were made or retracted.',
       labelNames: ['kind', 'source'],
       registers,
     }),
     unresolvedLinks: new Counter({
       name: 'questlog_links_unresolved_total',
-      help: 'Number of named events that were missing at the end of their report’s grace period.',
+      help: 'Named events that were missing at the end of their report’s grace period.',
       registers,
     }),
     openReports: new Gauge({
       name: 'questlog_linker_open_reports',
-      help: 'Number of open reports of a partition. The linker compares each event with all open reports of its partition.',
+      help: 'Open reports of a partition.',
       labelNames: ['partition'],
       registers,
     }),
     openReportEventIds: new Gauge({
       name: 'questlog_linker_open_event_ids',
-      help: 'Number of events that the open reports name.',
+      help: 'Events that the open reports name.',
       labelNames: ['partition'],
       registers,
     }),
@@ -53,7 +53,7 @@ export function linkerMetrics(
     }),
     failedLookUps: new Counter({
       name: 'questlog_linker_look_up_failures_total',
-      help: 'Number of failed lookups. Each is retried.',
+      help: 'Failed lookups. The linker repeats a failed lookup.',
       labelNames: ['kind'],
       registers,
     }),

@@ -30,7 +30,7 @@ export function operationsMetrics(
     }),
     deadLettersOpen: new Gauge({
       name: 'questlog_dead_letters_open',
-      help: 'Dead letters that were neither replayed nor discarded, by consumer group. Groups of other programs count as `other`. Every `operations` process reports the same value.',
+      help: 'Dead letters that were neither replayed nor discarded, by consumer group. Groups of other programs count as `other`.',
       labelNames: ['group'],
       registers,
     }),
@@ -41,7 +41,7 @@ function ledgerMetrics(registers: MetricsRegistry[]) {
   return {
     ledgerDifference: new Gauge({
       name: 'questlog_ledger_difference_events',
-      help: 'Accepted events of the last day that are missing in ClickHouse, without duplicates, dead letters, and unprojected events. Every `operations` process reports the total, so do not add the values.',
+      help: 'Accepted events of the last day that are missing in ClickHouse, without duplicates, dead letters, and unprojected events.',
       registers,
     }),
     ledgerDifferenceAge: new Gauge({
@@ -57,7 +57,7 @@ function groupLagMetrics(registers: MetricsRegistry[]) {
   return {
     groupLagRecords: new Gauge({
       name: 'questlog_group_lag_records',
-      help: 'Records that a consumer group has not processed yet. Every `operations` process reports the same value, so do not add the values.',
+      help: 'Records that a consumer group has not processed yet.',
       ...of,
     }),
     groupLagSeconds: new Gauge({

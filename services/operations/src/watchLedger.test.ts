@@ -4,9 +4,9 @@ import { aLog, ManualClock } from '@questlog/runtime/log/embedded/testing/testLo
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { operationsMetrics } from './metrics.ts';
-import { createLedgerCheck } from './watchLedger.ts';
+import { createLedgerCheck, watchLedger } from './watchLedger.ts';
 
 test('reports missing events after the projector has passed them, and while no projector runs', async () => {
   const clock = new ManualClock();
@@ -45,4 +45,19 @@ test('reports missing events after the projector has passed them, and while no p
   expect(await figures()).toEqual([2, 660]);
   expect(await figures()).toEqual([2, 660]);
   expect(settled).toEqual([appendedMs, appendedMs, appendedMs]);
+});
+
+test('reports no difference after a failed comparison', async () => {
+  const clock = new ManualClock();
+  const log = await aLog({ clock });
+  const metrics = operationsMetrics(createMetricsRegistry());
+  metrics.ledgerDifference.set(2);
+  metrics.ledgerDifferenceAge.set(600);
+  const text = () => metrics.exposition.metrics();
+  expect(await text()).toMatch(/^questlog_ledger_difference_age_seconds 600$/m);
+
+  // The log has no topics, so a comparison fails.
+  const stop = watchLedger({ log, store: {} as Store, clock, logger: silentLogger, metrics });
+  onTestFinished(stop);
+  await expect.poll(text).not.toMatch(/^questlog_ledger/m);
 });

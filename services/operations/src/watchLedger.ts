@@ -12,9 +12,13 @@ type LedgerContext = Pick<OperationsContext, 'log' | 'store' | 'clock' | 'logger
 
 /** Compares the ledger with ClickHouse periodically. Returns a function that stops the comparisons. */
 export function watchLedger(context: LedgerContext, everyMs = INTERVAL_MS): () => Promise<void> {
-  return runPeriodically(createLedgerCheck(context), { everyMs }, (error) =>
-    context.logger.info('ledger_not_looked_at', { cause: messageOf(error) }),
-  );
+  const { logger, metrics } = context;
+  return runPeriodically(createLedgerCheck(context), { everyMs }, (error) => {
+    logger.info('ledger_not_looked_at', { cause: messageOf(error) });
+    // An alert fires if the metrics are missing. Values of an earlier comparison would hide later differences.
+    metrics.ledgerDifference.remove();
+    metrics.ledgerDifferenceAge.remove();
+  });
 }
 
 /** Returns a function that compares the ledger with ClickHouse up to the last time at which ClickHouse had all records. */

@@ -9,7 +9,7 @@ export function projectorMetrics(registry: MetricsRegistry) {
   return {
     projected: new Counter({
       name: 'questlog_projector_records_total',
-      help: 'Number of records by outcome: `written`, `repeated` (dropped duplicates), `ignored`, `dead` (dead letters).',
+      help: 'Records by outcome: `written`, `repeated` (dropped duplicates), `ignored`, `dead` (dead letters).',
       labelNames: ['topic', 'outcome'],
       registers,
     }),
@@ -22,7 +22,7 @@ export function projectorMetrics(registry: MetricsRegistry) {
     }),
     truncatedRecords: new Counter({
       name: 'questlog_log_truncated_records_total',
-      help: 'Number of projected records that the log has lost; see the table truncations.',
+      help: 'Projected records that the log has lost. The table `truncations` shows details.',
       labelNames: ['topic', 'partition'],
       registers,
     }),

@@ -33,6 +33,7 @@ import {
   type Exposition,
   type MetricsRegistry,
   resourceMetrics,
+  serviceMetrics,
 } from '@questlog/runtime/process/metrics';
 import type { Tracing } from '@questlog/runtime/tracing/tracing';
 import { openFolderStore } from '@questlog/runtime/uploads/folderStore';
@@ -44,7 +45,7 @@ import { type Account, type Credentials, saveCredentials } from './credentials.t
 import { diskResource, lowDiskWarning, openDataDir } from './dataDir.ts';
 import { ensureDemo, ensureDemoSession } from './demo.ts';
 import type { Engines } from './engines/engines.ts';
-import { runs, type ServiceName } from './serviceNames.ts';
+import { runs, type ServiceName, servicesOf } from './serviceNames.ts';
 import { type CurrentWorker, combineWorkers } from './workers/worker.ts';
 
 const FLUSH_INTERVAL_MS = 1_000;
@@ -98,6 +99,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   const health = createHealth();
   const { version, revision } = deps;
   const metrics = createMetricsRegistry({ version, revision, worker: worker?.number });
+  serviceMetrics(metrics, servicesOf(service));
   const ofAll = worker && combineWorkers(settings.workers, health, metrics);
   const exposition = ofAll?.exposition ?? metrics;
   const http = httpMetrics(metrics, deps.tracing);

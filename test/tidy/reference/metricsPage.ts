@@ -12,12 +12,14 @@ import {
   createMetricsRegistry,
   type MetricsRegistry,
   resourceMetrics,
+  serviceMetrics,
 } from '@questlog/runtime/process/metrics';
 import { code, entry, list, page } from './markdown.ts';
 
 /** Returns a registry with the metrics of all processes. */
 export function allMetrics(): MetricsRegistry {
   const registry = createMetricsRegistry();
+  serviceMetrics(registry);
   const http = httpMetrics(registry);
   const resources = resourceMetrics(registry);
   ingestMetrics(registry, http, resources);
@@ -47,6 +49,7 @@ export async function metricsPage(): Promise<string> {
     'services/{ingest,operations,projector,linker}/src/metrics.ts and services/runtime/src',
     [
       '`GET /metrics` of the admin listener returns these metrics in Prometheus text format, or in OpenMetrics 1.0 if the header `Accept` names it. The response also has the metrics `process_*` and\n`nodejs_*` of the library prom-client. The metrics\n`nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` contain 250 ms too much, because prom-client measures every 250 ms: subtract 0.25. The\n[changes](../../CHANGELOG.md) list the deprecated metrics.',
+      'Every `operations` process reports the same lag, ledger, and dead letters, so do not add the values of several processes.',
       list(lines),
       'The label `resource` has these values:',
       list(RESOURCES),
@@ -57,14 +60,13 @@ export async function metricsPage(): Promise<string> {
 /** The values of the label `resource`. A test compares them with the metrics of a running Questlog. */
 const RESOURCES = [
   '`request_body_bytes`, `body_decoders`: request bodies in memory, and decoders of large compressed bodies.',
-  '`reads`: queries for read requests that ingest currently runs in ClickHouse.',
-  '`lookups`: queries for write requests that ingest currently runs in ClickHouse.',
+  '`reads`, `lookups`: queries for read requests and for write requests that ingest currently runs in ClickHouse.',
   '`uploads`, `linked_event_streams`: open uploads and streams.',
-  '`session_cache_bytes`, `report_cache_bytes`: sessions and reports that ClickHouse might not have. When the limit is reached, ingest rejects new sessions and new reports.',
+  '`session_cache_bytes`, `report_cache_bytes`: sessions and reports that ClickHouse might not have.',
   '`open_report_windows`, `open_report_event_ids`: sessions with open reports, and events that open reports name. Ingest evicts the oldest entries above the limit.',
   '`replayable_events`: events in the cache of recent requests with an idempotency key, which is full in normal operation.',
   '`log_append_bytes`: appends that are not durable yet.',
-  '`linker_open_reports`, `linker_open_event_ids`: number of open reports, and number of event ids that open reports name, each in the partition where this number is highest.',
+  '`linker_open_reports`, `linker_open_event_ids`: open reports, and event ids that open reports name, in the partition with the most.',
   '`data_folder_bytes`: used bytes of the disk that contains the data folder.',
 ];
 

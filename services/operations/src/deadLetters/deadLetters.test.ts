@@ -39,7 +39,10 @@ async function aDeployment() {
   const codec = await createCodec(registry, eventsAccepted);
   const opened = new Map<string, number>();
   const metrics = {
-    deadLettersOpen: { set: ({ group }: { group: string }, n: number) => void opened.set(group, n) },
+    deadLettersOpen: {
+      set: ({ group }: { group: string }, n: number) => void opened.set(group, n),
+      reset: () => opened.clear(),
+    },
   };
   const erased = new ErasedData();
   const health = createHealth();
@@ -115,6 +118,15 @@ test('lists open dead letters, the newest first, by group, topic, cause, and tim
   expect(page).toMatchObject({ deadLetters: [{ id: third }, { id: second }], open: 3 });
   expect(await list({}, '2', page.next ?? '')).toMatchObject({ deadLetters: [{ id: first }], next: null });
   expect(opened.get(GROUPS.projectEvents)).toBe(3);
+});
+
+test('reports 0 for groups without dead letters, and nothing after its reader has failed', async () => {
+  const { log, ingest, opened } = await aDeployment();
+  const { promise: failed, reject } = Promise.withResolvers<never>();
+  await ingest(withMethods(log, { tail: async (of) => withMethods(await log.tail(of), { failed }) }));
+  await expect.poll(() => opened.get(GROUPS.link)).toBe(0);
+  reject(new Unavailable('the log does not answer'));
+  await expect.poll(() => [...opened]).toEqual([]);
 });
 
 test('shows a record as decoded by the schema of its topic, or shows its bytes', async () => {

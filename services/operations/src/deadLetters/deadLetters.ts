@@ -17,6 +17,7 @@ import { partitionOf } from '@questlog/schemas/partition';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
 import {
   APPEND_ID_HEADER,
+  DEAD_LETTER_GROUPS,
   DEAD_LETTER_ID_HEADER,
   DECISION_HEADER,
   TOPICS,
@@ -229,6 +230,8 @@ async function recordAt(
   }
 }
 
+const NO_DEAD_LETTERS = DEAD_LETTER_GROUPS.map((group) => [group, 0] as const);
+
 class DeadLetterView {
   readonly #context: DeadLetterContext;
   readonly #codec: Codec<DeadLetter>;
@@ -276,9 +279,12 @@ class DeadLetterView {
       },
     });
     [this.#index, this.#tail] = [index, tail];
-    // Discards the failed reader. The next request reads the dead-letter topic from its start with a new reader.
+    this.#setGauges(index);
+    // Discards the failed reader. The next request reads the dead-letter topic from its start with a new reader. Until then, the
+    // metric has no values, because an alert fires if the metric is missing.
     tail.failed.catch((error: unknown) => {
       this.#tail = undefined;
+      this.#context.metrics.deadLettersOpen.reset();
       this.#failed(error);
     });
     if (this.#stopped.signal.aborted) await tail.close();
@@ -307,7 +313,8 @@ class DeadLetterView {
   }
 
   #setGauges(index: DeadLetterIndex): void {
-    for (const [group, open] of index.openByGroup) this.#context.metrics.deadLettersOpen.set({ group }, open);
+    const counts = [...NO_DEAD_LETTERS, ...index.openByGroup];
+    for (const [group, open] of counts) this.#context.metrics.deadLettersOpen.set({ group }, open);
   }
 }
 

@@ -49,6 +49,17 @@ export function createMetricsRegistry({
   return registry;
 }
 
+/** Exports which services the process runs, because a service that does not run cannot report its absence. */
+export function serviceMetrics(registry: MetricsRegistry, names: readonly string[] = []): void {
+  const info = new Gauge({
+    name: 'questlog_service_info',
+    help: 'Services that the process runs: `ingest`, `operations`, `linker`, `projector`; the value is always 1.',
+    labelNames: ['name'],
+    registers: [registry],
+  });
+  for (const name of names) info.set({ name }, 1);
+}
+
 /** A memory budget, a queue, a cache, or a number of slots. `used` is called at each scrape. */
 export interface BoundedResource {
   readonly resource: string;
@@ -71,7 +82,7 @@ export function resourceMetrics(registry: MetricsRegistry) {
   };
   gauge(
     'questlog_resource_used',
-    'Current use of a limited resource: a memory budget, a queue, a cache, or a set of slots. The value is in bytes if the name of the resource ends with `_bytes`; otherwise, the value is a count.',
+    'Current use of a limited resource: a memory budget, a queue, a cache, or a set of slots. The value is in bytes if the name of the resource ends with `_bytes`, and otherwise a count.',
     (resource) => resource.used(),
   );
   gauge(
