@@ -26,6 +26,8 @@ export interface ClusterFaults {
   kill(node: number): Promise<void>;
   /** Starts a killed node and waits until the node answers. */
   start(node: number): Promise<void>;
+  /** Restarts a node with additional configuration in XML. */
+  configure(node: number, xml: string): Promise<void>;
   /** Removes a node with its data, adds an empty node to the same shard, and returns the address of the new node. */
   replace(node: number): Promise<string>;
 }

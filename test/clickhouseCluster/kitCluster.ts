@@ -1,7 +1,7 @@
 /** Starts a ClickHouse cluster without Docker, with the command `cluster` of the kit in `QUESTLOG_CLICKHOUSE_CLUSTER_KIT`. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -42,6 +42,12 @@ export async function startKitCluster(command: string): Promise<ClickHouseCluste
     faults: {
       kill: async (node) => void (await run('kill', names[node] ?? '')),
       start: async (node) => void (await run('start', names[node] ?? '')),
+      configure: async (node, xml) => {
+        const directory = join(folder, names[node] ?? '', 'config.d');
+        mkdirSync(directory, { recursive: true });
+        writeFileSync(join(directory, 'test.xml'), xml);
+        await run('restart', names[node] ?? '');
+      },
       replace: async (node) => {
         const [shard = ''] = (names[node] ?? '').split('-');
         await run('remove', names[node] ?? '');

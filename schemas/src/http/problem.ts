@@ -60,7 +60,7 @@ export const PROBLEMS = {
   internal: [500, 'The server has an internal error'],
   uploads_not_set_up: [501, 'Uploads are not set up'],
   backups_not_here: [501, 'Backups are available only with embedded engines'],
-  readers_not_here: [501, 'Accounts of studios are available only with the embedded ClickHouse'],
+  readers_not_here: [501, 'This ClickHouse cannot have accounts of studios'],
   unavailable: [503, 'The service is temporarily unavailable'],
 } as const satisfies Record<string, readonly [status: number, title: string]>;
 

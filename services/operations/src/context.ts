@@ -12,8 +12,7 @@ import type { OperationsMetrics } from './metrics.ts';
 export interface OperationsContext extends ServiceDeps {
   /** Read-only ClickHouse account for SQL queries of operators. Undefined if no read-only account is configured. */
   readonly reader: AddressedStore | undefined;
-  /** Accounts of studios in ClickHouse. Undefined if ClickHouse is a server. */
-  readonly studioAccounts: StudioAccounts | undefined;
+  readonly studioAccounts: StudioAccounts;
   readonly uploads: UploadStore | undefined;
   readonly directory: DirectoryHandle;
   readonly projections: Projections;

@@ -191,6 +191,7 @@ async function startOperators(
   const handlers = { ...pages.handlers, ...backupHandlers(deps, parts.store, local) };
   const ownMetrics = operationsMetrics(metrics, parts.http, exposition);
   const { reader, studioAccounts } = engines;
+  parts.health.warn('readers', () => studioAccounts.warning());
   const context = { ...parts, adminToken, reader, studioAccounts, metrics: ownMetrics };
   const operations = await startOperations(
     context,

@@ -29,7 +29,7 @@ const SWITCHES = answer('The switches that have not ended.', Type.Array(SwitchOu
 });
 const PASSWORD =
   'The account. Its password is only in this response, because Questlog stores only the SHA-256 of the password.';
-const READERS_NOT_HERE = 'ClickHouse is a server: `readers_not_here`.';
+const READERS_NOT_HERE = 'This ClickHouse cannot have accounts of studios: `readers_not_here`.';
 
 export const DIRECTORY = {
   listTenants: {

@@ -44,7 +44,17 @@ test('rejects a new password for an expired account', async () => {
   });
 });
 
-async function aDeployment() {
+test('creates no account that ClickHouse cannot have', async () => {
+  const { process } = await aDeployment('ClickHouse is too old');
+  const { create, operations } = await process();
+  await expect(create()).rejects.toMatchObject({
+    code: 'readers_not_here',
+    message: 'ClickHouse is too old',
+  });
+  expect(operations.readers()).toEqual([]);
+});
+
+async function aDeployment(refusal?: string) {
   const [log, clock] = [await aLog(), new ManualClock()];
   await log.ensureTopics([topicSpec(TOPICS.directory), topicSpec(TOPICS.schemas)]);
   const registry = await openLogRegistry(log);
@@ -62,7 +72,11 @@ async function aDeployment() {
     const set = async (studios: readonly StudioReader[]): Promise<void> => {
       accounts = studios;
     };
-    const studioAccounts = { url: 'http://clickhouse', database: 'questlog', set };
+    const studioAccounts = {
+      ...{ url: 'http://clickhouse', database: 'questlog', set },
+      refusal: async () => refusal,
+      warning: () => undefined,
+    };
     const applyReaders = await openReaders(directory, studioAccounts);
     const operations = readerOperations({ directory, clock, studioAccounts, applyReaders });
     const create = async (expiresAt?: string) => {

@@ -6,6 +6,7 @@ import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory'
 import { problem, rejectionOf } from '@questlog/runtime/http/core/fieldProblems';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Clock } from '@questlog/runtime/process/clock';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import type { ReaderInput, ReaderOutput } from '@questlog/schemas/http/admin';
 import type { Reader } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
@@ -13,28 +14,34 @@ import { expiryOf, formatMillis } from './rotateToken.ts';
 
 const PASSWORD_BYTES = 32;
 
-/** Makes ClickHouse accept the accounts of the directory, now and after every change of the accounts by any process. */
+/**
+ * Makes ClickHouse accept the accounts of the directory, now and after every change of the accounts by any process. A start does not
+ * fail if ClickHouse does not answer. Returns a function that makes ClickHouse accept the accounts again.
+ */
 export async function openReaders(
   { current, onReaders }: Pick<DirectoryHandle, 'current' | 'onReaders'>,
-  accounts: StudioAccounts | undefined,
+  accounts: StudioAccounts,
 ): Promise<() => Promise<void>> {
   const apply = async () => {
     const studios = [...current.readers.values()].map((reader) => ({
       ...reader,
       username: usernameOf(reader),
     }));
-    await accounts?.set(studios);
+    await accounts.set(studios);
   };
-  onReaders(() => void apply());
-  await apply();
+  const applyIfAvailable = () =>
+    apply().catch((error: unknown) => {
+      if (!(error instanceof Unavailable)) throw error;
+    });
+  onReaders(() => void applyIfAvailable());
+  await applyIfAvailable();
   return apply;
 }
 
 export interface ReaderDeps {
   readonly directory: DirectoryHandle;
   readonly clock: Clock;
-  /** Accounts of studios in ClickHouse. Undefined if ClickHouse is a server. */
-  readonly studioAccounts: StudioAccounts | undefined;
+  readonly studioAccounts: StudioAccounts;
   /** Makes ClickHouse accept the accounts of the directory. */
   readonly applyReaders: () => Promise<void>;
 }
@@ -43,13 +50,13 @@ export function readerOperations({ directory, clock, studioAccounts, applyReader
   const { current, change } = directory;
   const created = async (reader: Reader, password: string) => {
     await applyReaders();
-    const { url, database } = requiredAccounts(studioAccounts);
+    const { url, database } = studioAccounts;
     return { status: 201, body: { ...readerOutput(reader), password, url, database } };
   };
   return {
     readers: () => [...current.readers.values()].map(readerOutput),
     createReader: async (input: ReaderInput) => {
-      requiredAccounts(studioAccounts);
+      await requireAccounts(studioAccounts);
       const [id, password] = [randomUUID(), newPassword()];
       const reader = await change('reader', id, () => {
         const entity: Reader = {
@@ -62,7 +69,7 @@ export function readerOperations({ directory, clock, studioAccounts, applyReader
       return await created(reader, password);
     },
     rotateReader: async (idText: string) => {
-      requiredAccounts(studioAccounts);
+      await requireAccounts(studioAccounts);
       const password = newPassword();
       const reader = await change('reader', canonicalUuid(idText) ?? '', (known) => {
         const old = existing(idText, known);
@@ -99,12 +106,9 @@ function scopeOf(
   throw rejectionOf(problem('/projectId', 'field_invalid', 'the project belongs to another tenant'));
 }
 
-function requiredAccounts(accounts: StudioAccounts | undefined): StudioAccounts {
-  if (accounts !== undefined) return accounts;
-  throw new Rejected(
-    'readers_not_here',
-    'ClickHouse is a server, on which Questlog cannot create accounts of studios yet; create accounts with deploy/clickhouseReader.sql',
-  );
+async function requireAccounts(accounts: StudioAccounts): Promise<void> {
+  const refusal = await accounts.refusal();
+  if (refusal !== undefined) throw new Rejected('readers_not_here', refusal);
 }
 
 function existing(id: string, reader: Reader | undefined): Reader {

@@ -12,6 +12,8 @@ import {
   type Store,
   type StoreOptions,
 } from '@questlog/runtime/clickhouse/store';
+import { openServerAccounts } from '@questlog/runtime/clickhouse/studios/serverAccounts';
+import { requireVisibleRows } from '@questlog/runtime/clickhouse/studios/visibleRows';
 import type { StudioAccounts } from '@questlog/runtime/clickhouse/studioTables';
 import { waitForClickHouse } from '@questlog/runtime/clickhouse/waitForClickHouse';
 import { type EmbeddedExtras, openEmbeddedLog } from '@questlog/runtime/log/embedded/embeddedLog';
@@ -38,8 +40,7 @@ export interface Engines {
   readonly store: Store;
   /** ClickHouse client with the read-only account. Undefined if no account is set. */
   readonly reader: AddressedStore | undefined;
-  /** Accounts of studios in the embedded ClickHouse. Undefined for an external ClickHouse. */
-  readonly studioAccounts: StudioAccounts | undefined;
+  readonly studioAccounts: StudioAccounts;
   readonly clickhouse: StoreOptions;
   /** Returns the current problem of the embedded ClickHouse. Undefined for an external ClickHouse. */
   readonly problem: (() => string | undefined) | undefined;
@@ -77,9 +78,10 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
   if (addresses.length > 0)
     await Promise.any(addresses.map(({ url }) => waitForClickHouse(url, deps.logger))).catch(firstError);
   const { clickhouse, problem, studioAccounts } = address
-    ? { clickhouse: address, problem: undefined, studioAccounts: undefined }
+    ? { clickhouse: address, problem: undefined, studioAccounts: openAccounts(deps, address) }
     : await embeddedClickHouse(deps);
   const opened = await openTables(cluster, clickhouse, deps.logger);
+  await requireVisibleRows(addresses);
   // Does not wait for inserts of an earlier process, because the embedded ClickHouse has been restarted with this process.
   const store = address === undefined ? { ...opened, insertsEndWithinMs: 0 } : opened;
   lifecycle.onStop('ClickHouse client', () => store.close());
@@ -98,6 +100,19 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
   const needsCompact = embeddedLog?.needsCompact ?? false;
   const connections = { log, registry, store, reader, studioAccounts, clickhouse };
   return { ...connections, problem, brokenParts, needsCompact, copyable };
+}
+
+/** Returns the accounts of studios on a ClickHouse server or cluster. */
+function openAccounts({ options, logger, lifecycle }: EngineDeps, address: StoreOptions): StudioAccounts {
+  const { cluster, reader } = options.clickhouse;
+  const nodes = cluster?.nodes ?? [address];
+  const accounts = openServerAccounts({
+    ...{ nodes, cluster: cluster?.name, database: address.database, logger },
+    url: reader?.url ?? address.url,
+    unrestricted: [...new Set([...nodes, reader].flatMap((account) => account?.username ?? []))],
+  });
+  lifecycle.onStop('accounts of studios', () => accounts.close());
+  return accounts;
 }
 
 function firstError(error: unknown): never {
@@ -224,7 +239,11 @@ async function embeddedClickHouse(
   return {
     clickhouse: { ...address, username, password },
     problem: engine.problem,
-    studioAccounts: { ...address, set: engine.setStudios },
+    studioAccounts: {
+      ...{ ...address, set: engine.setStudios },
+      refusal: async () => undefined,
+      warning: () => undefined,
+    },
   };
 }
 

@@ -42,6 +42,13 @@ export interface StudioReader {
 export interface StudioAccounts {
   readonly url: string;
   readonly database: string;
-  /** Replaces all accounts. Resolves when the accounts are valid. */
+  /** Returns the reason why ClickHouse cannot have accounts. Undefined if ClickHouse can have accounts. */
+  refusal(): Promise<string | undefined>;
+  /**
+   * Replaces all accounts. Resolves when the accounts are valid, in a cluster on every node that answers.
+   * @throws Unavailable if no node has the accounts
+   */
   set(accounts: readonly StudioReader[]): Promise<void>;
+  /** Returns the nodes that lack the accounts, with the reasons. Undefined if all nodes have the accounts. */
+  warning(): string | undefined;
 }

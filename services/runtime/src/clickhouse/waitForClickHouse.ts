@@ -42,16 +42,18 @@ export const MIN_CLICKHOUSE_VERSION = '24.8';
 export async function requireSupportedClickHouse(store: Pick<Store, 'query'>): Promise<void> {
   const [row] = await store.query<{ version: string }>('SELECT version() AS version');
   const version = row?.version ?? '';
-  const [[major = 0, minor = 0], [minMajor = 0, minMinor = 0]] = [
-    parseVersion(version),
-    parseVersion(MIN_CLICKHOUSE_VERSION),
-  ];
-  if (major > minMajor || (major === minMajor && minor >= minMinor)) return;
+  if (!isOlderVersion(version, MIN_CLICKHOUSE_VERSION)) return;
   throw new StartRefused(
     `ClickHouse ${version} is too old: Questlog needs ${MIN_CLICKHOUSE_VERSION} or newer`,
   );
 }
 
-function parseVersion(version: string): number[] {
-  return version.split('.').map(Number);
+/** Compares the numbers of two versions, up to the last number of `minimum`. */
+export function isOlderVersion(version: string, minimum: string): boolean {
+  const [numbers, minimums] = [version, minimum].map((text) => text.split('.').map(Number)) as [
+    number[],
+    number[],
+  ];
+  const at = minimums.findIndex((number, index) => number !== (numbers[index] ?? 0));
+  return at >= 0 && (numbers[at] ?? 0) < (minimums[at] ?? 0);
 }

@@ -131,7 +131,7 @@ function shuffled<T>(items: readonly T[]): T[] {
 }
 
 /** By default, ClickHouse tries three times for 10 s to connect to a node that is suspended. */
-const CONNECT_BRIEFLY = {
+export const CONNECT_BRIEFLY = {
   skip_unavailable_shards: 1,
   handshake_timeout_ms: 1_000,
   connections_with_failover_max_tries: 1,

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { STUDIO_RULES, STUDIO_TABLES, type StudioReader } from '../../studioTables.ts';
 import { aClickHouse, auth, type TestServer } from '../testing/aClickHouse.ts';
 import { answeredFromOwnRows, answeredWithoutRows, rejectedForStudios } from '../testing/studioAttacks.ts';
+import { STUDIO_COLUMNS, studioRows } from '../testing/studioRows.ts';
 
 const [OWN, OTHER] = ['aaaaaaaa-0000-4000-8000-000000000001', 'bbbbbbbb-0000-4000-8000-000000000002'];
 const [GAME, SECOND_GAME] = ['cccccccc-0000-4000-8000-000000000003', 'dddddddd-0000-4000-8000-000000000004'];
@@ -38,37 +39,14 @@ function addAccount(
   studios.set(username, { username, sha256, tenantId, projectId, expiresAt });
 }
 
-/** Adds one row to every table whose rows belong to a studio. Each text of the row is `text`. */
 async function addRows(tenant: string, project: string, text: string, offset: number): Promise<void> {
-  const columns = await it.ask(
-    `SELECT table, name, type FROM system.columns WHERE database = 'questlog' AND default_kind != 'MATERIALIZED'
-     AND table IN (${STUDIO_TABLES.map((table) => `'${table}'`).join(', ')}) FORMAT JSONEachRow`,
-  );
-  const rows = new Map<string, Record<string, unknown>>();
-  for (const line of columns.trim().split('\n')) {
-    const { table, name, type } = JSON.parse(line);
-    if (STUDIO_RULES[table] === 'view') continue;
-    rows.set(table, { ...rows.get(table), [name]: fieldValue(name, type, text) });
-  }
-  for (const [table, row] of rows) {
-    const own = { tenant_id: tenant, ...('project_id' in row && { project_id: project }) };
-    const numbers = {
-      ...('log_offset' in row && { log_offset: offset }),
-      ...('used' in row && { used: 3 + offset }),
-    };
-    await it.ask(
-      `INSERT INTO ${table} FORMAT JSONEachRow\n${JSON.stringify({ ...row, ...own, ...numbers })}`,
-    );
-  }
-}
-
-function fieldValue(name: string, type: string, text: string): unknown {
-  if (name === 'retracted_at') return null;
-  if (/Date/.test(type)) return type === 'Date' ? '2026-11-01' : '2026-11-01 00:00:00';
-  if (/Array/.test(type)) return [];
-  if (/UUID/.test(type)) return '00000000-0000-4000-8000-000000000000';
-  if (/Enum/.test(type)) return name === 'state' ? 'linked' : undefined;
-  return /String/.test(type) && !/FixedString/.test(type) ? text : undefined;
+  const columns = await it.ask(`${STUDIO_COLUMNS} FORMAT JSONEachRow`);
+  const parsed = columns
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  for (const [table, row] of studioRows(parsed, { tenant, project, text, offset }))
+    await it.ask(`INSERT INTO ${table} FORMAT JSONEachRow\n${row}`);
 }
 
 async function attack(

@@ -1,0 +1,40 @@
+/** Refuses the start if row policies hide the product's own rows. Hidden rows would look like lost rows. */
+import { StartRefused, Unavailable } from '../../process/errors.ts';
+import { openStore, type StoreOptions } from '../store.ts';
+
+/**
+ * Reads one row of each table that has rows, on every node that answers. Also reads rows that a lightweight DELETE has removed,
+ * because the number of rows in `system.tables` contains these rows.
+ * @throws StartRefused with the names of the tables whose rows are hidden
+ */
+export async function requireVisibleRows(nodes: readonly StoreOptions[]): Promise<void> {
+  await Promise.all(nodes.map(requireVisibleRowsOn));
+}
+
+async function requireVisibleRowsOn(address: StoreOptions): Promise<void> {
+  const store = openStore(address);
+  try {
+    const tables = await store.query<{ name: string }>(
+      `SELECT name FROM system.tables
+       WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND total_rows > 0`,
+    );
+    if (tables.length === 0) return;
+    const counts = tables.map(
+      ({ name }) => `(SELECT count() FROM (SELECT 1 FROM ${name} LIMIT 1)) AS ${name}`,
+    );
+    const [visible = {}] = await store.query<Record<string, string>>(
+      `SELECT ${counts.join(', ')}`,
+      {},
+      { apply_deleted_mask: 0 },
+    );
+    const hidden = Object.keys(visible).filter((name) => visible[name] === '0');
+    if (hidden.length === 0) return;
+    throw new StartRefused(
+      `ClickHouse ${address.url}: a row policy hides the rows of ${hidden.join(', ')} from the account ${address.username}; create a policy USING 1 for this account`,
+    );
+  } catch (error) {
+    if (!(error instanceof Unavailable)) throw error;
+  } finally {
+    await store.close();
+  }
+}

@@ -1,0 +1,396 @@
+/**
+ * Tests the accounts of studios on a ClickHouse cluster: attacks that read another studio's rows, restarted and unavailable
+ * nodes, new passwords, and configurations of ClickHouse that the accounts cannot use.
+ */
+import { createHash } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import {
+  answeredFromOwnRows,
+  answeredWithoutRows,
+  rejectedForStudios,
+} from '@questlog/runtime/clickhouse/chdb/testing/studioAttacks';
+import {
+  STUDIO_COLUMNS,
+  type StudioColumn,
+  studioRows,
+} from '@questlog/runtime/clickhouse/chdb/testing/studioRows';
+import { localName } from '@questlog/runtime/clickhouse/cluster/clusterSchema';
+import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
+import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
+import type { StoreOptions } from '@questlog/runtime/clickhouse/store';
+import { openServerAccounts, type ServerAccounts } from '@questlog/runtime/clickhouse/studios/serverAccounts';
+import { requireVisibleRows } from '@questlog/runtime/clickhouse/studios/visibleRows';
+import { STUDIO_RULES, STUDIO_TABLES, type StudioReader } from '@questlog/runtime/clickhouse/studioTables';
+import { StartRefused } from '@questlog/runtime/process/errors';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
+
+const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
+const [OWN, OTHER] = ['aaaaaaaa-0000-4000-8000-000000000001', 'bbbbbbbb-0000-4000-8000-000000000002'];
+const [GAME, SECOND_GAME] = ['cccccccc-0000-4000-8000-000000000003', 'dddddddd-0000-4000-8000-000000000004'];
+const SECRET = 'secret of the other studio';
+const PASSWORD = 'studio';
+const DATABASE = 'questlog';
+/** The kit runs an older ClickHouse than the accounts need. */
+const MIN_VERSION = '26.7';
+
+function anAccount(
+  number: number,
+  other: Partial<StudioReader> & { readonly password?: string | undefined } = {},
+) {
+  const { password = PASSWORD, ...fields } = other;
+  const username = `reader-${String(number).padStart(8, '0')}-0000-4000-8000-000000000000`;
+  const sha256 = createHash('sha256').update(password).digest('hex');
+  return { ...{ username, sha256, tenantId: OWN, projectId: null, expiresAt: null }, ...fields };
+}
+
+const STUDIO = anAccount(1);
+const PROJECT = anAccount(2, { projectId: GAME });
+const OTHER_STUDIO = anAccount(3, { tenantId: OTHER });
+const ACCOUNTS = [STUDIO, PROJECT, OTHER_STUDIO];
+const SINGLE = 'single';
+const SINGLE_STUDIO = anAccount(9);
+/** Attacks that succeed in a ClickHouse that is too old for accounts of studios. */
+const OLD_LEAKS = /mergeTreeIndex|merge\\x54reeIndex/;
+
+await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster', (start) => {
+  let cluster: ClickHouseCluster;
+  let nodes: StoreOptions[];
+  let accounts: ServerAccounts;
+  let single: ServerAccounts;
+  /** True if the ClickHouse of the cluster is new enough for accounts of studios. */
+  let isSupported: boolean;
+  beforeAll(async () => {
+    cluster = await start();
+    nodes = cluster.nodes.map((node) => {
+      const { origin, username, password } = new URL(node);
+      return { url: origin, username, password, database: DATABASE };
+    });
+    await ask(0, `CREATE DATABASE ${DATABASE} ON CLUSTER ${cluster.name}`, { database: 'default' });
+    const options = { name: cluster.name, nodes };
+    await migrateCluster({ options, database: DATABASE, directory: MIGRATIONS, logger: silentLogger });
+    await addRows(0, OWN, GAME, '1', 1);
+    await addRows(2, OWN, SECOND_GAME, '1', 2);
+    for (const node of [0, 2]) await addRows(node, OTHER, OTHER, SECRET, 99);
+    const address = { ...(nodes[0] as StoreOptions), database: SINGLE };
+    await (await openMigrated(address, MIGRATIONS)).close();
+    await addRows(0, OWN, GAME, '1', 1, SINGLE);
+    await addRows(0, OWN, SECOND_GAME, '1', 2, SINGLE);
+    await addRows(0, OTHER, OTHER, SECRET, 99, SINGLE);
+    for (const node of nodes.keys()) await addReader(node);
+    await syncReplicas();
+    accounts = openAccounts();
+    await accounts.set(ACCOUNTS);
+    expect(accounts.warning()).toBeUndefined();
+    single = openAccounts({ nodes: [address], cluster: undefined, database: SINGLE });
+    await single.set([SINGLE_STUDIO]);
+    const current = openAccounts({ minVersion: undefined });
+    isSupported = (await current.refusal()) === undefined;
+    await current.close();
+  });
+  afterAll(async () => {
+    await single?.close();
+    await accounts?.close();
+    await cluster?.[Symbol.asyncDispose]();
+  });
+
+  const openAccounts = (other: Partial<Parameters<typeof openServerAccounts>[0]> = {}) =>
+    openServerAccounts({
+      ...{ nodes, cluster: cluster.name, database: DATABASE, logger: silentLogger, url: 'http://clickhouse' },
+      ...{ unrestricted: [nodes[0]?.username ?? '', 'everything'], minVersion: MIN_VERSION },
+      ...other,
+    });
+
+  /** Posts a query to a node. Returns the text of the response. */
+  async function ask(
+    node: number,
+    query: string,
+    {
+      database = DATABASE,
+      ...account
+    }: { username?: string | undefined; password?: string | undefined; database?: string; [parameter: string]: unknown } = {},
+  ): Promise<string> {
+    const { url = '', username, password } = nodes[node] ?? {};
+    const { username: user = username, password: key = password, ...parameters } = account;
+    const headers = { 'X-ClickHouse-User': String(user), 'X-ClickHouse-Key': String(key) };
+    const search = new URLSearchParams({ database, ...(parameters as Record<string, string>) });
+    const response = await fetch(`${url}/?${search}`, { method: 'POST', body: query, headers });
+    const text = await response.text();
+    return response.ok && !text.includes('__exception__') ? text.trimEnd() : `rejected: ${text}`;
+  }
+
+  async function addRows(
+    node: number,
+    tenant: string,
+    project: string,
+    text: string,
+    offset: number,
+    database = DATABASE,
+  ) {
+    const lines = (await ask(node, `${STUDIO_COLUMNS} FORMAT JSONEachRow`)).split('\n');
+    const columns = lines.map((line): StudioColumn => JSON.parse(line));
+    for (const [table, row] of studioRows(columns, { tenant, project, text, offset })) {
+      const name = database === SINGLE ? table : localName(table);
+      expect(await ask(node, `INSERT INTO ${name} FORMAT JSONEachRow ${row}`, { database })).toBe('');
+    }
+  }
+
+  async function addReader(node: number): Promise<void> {
+    expect(await ask(node, 'CREATE USER IF NOT EXISTS everything')).toBe('');
+    expect(await ask(node, `GRANT SELECT ON ${DATABASE}.* TO everything`)).toBe('');
+  }
+
+  async function syncReplicas(): Promise<void> {
+    const replicated = `SELECT name FROM system.tables WHERE database = '${DATABASE}' AND engine LIKE 'Replicated%'`;
+    for (const node of nodes.keys())
+      for (const table of (await ask(node, replicated)).split('\n'))
+        expect(await ask(node, `SYSTEM SYNC REPLICA ${table}`)).toBe('');
+  }
+
+  async function attack(
+    statement: string,
+    account: StudioReader = STUDIO,
+    node = 0,
+    database = DATABASE,
+  ): Promise<string> {
+    const query = statement.replaceAll('@OTHER@', OTHER).replaceAll('@OWN@', OWN);
+    const parameters = { database, param_t: 'questlog.events', param_x: '[]', param_y: "('a')" };
+    const text = await ask(node, query, { username: account.username, password: PASSWORD, ...parameters });
+    // An error repeats the statement, which can contain the id of the other studio.
+    expect(text).not.toContain(SECRET);
+    if (!text.startsWith('rejected')) expect(text).not.toContain(OTHER);
+    return text;
+  }
+
+  test.each(STUDIO_TABLES)('an account reads only rows of its studio, on every node: %s', async (table) => {
+    for (const node of nodes.keys()) {
+      expect(await attack(`SELECT DISTINCT tenant_id FROM ${table}`, STUDIO, node)).toBe(OWN);
+      expect(await attack(`SELECT * FROM ${table} WHERE tenant_id != '${OWN}'`, STUDIO, node)).toBe('');
+      const ofProject = await attack(`SELECT count() FROM ${table}`, PROJECT, node);
+      expect(ofProject).toBe(/^quota_usage/.test(table) ? '0' : '1');
+    }
+  });
+
+  describe.each([
+    { name: 'a cluster', database: DATABASE, account: STUDIO },
+    { name: 'one server', database: SINGLE, account: SINGLE_STUDIO },
+  ])('$name', ({ database, account }) => {
+    const attackHere = (statement: string): Promise<string> =>
+      attack(statement.replaceAll(DATABASE, database), account, 0, database);
+
+    test.each(answeredWithoutRows)('returns no row of the other studio: %s', async (statement) => {
+      expect(await attackHere(statement)).toMatch(/^$|^rejected: Code: (10|36|46|47|60|164|182|497)\. /);
+    });
+
+    // A Distributed table ignores the rows of other shards if a query with a window function reads no column.
+    const answered = answeredFromOwnRows.filter(([statement]) => !statement.includes('OVER ()'));
+    test.each(answered)('uses only own rows: %s', async (statement, answer) => {
+      const text = await attackHere(statement);
+      // An account cannot change the setting, and a Distributed table of views has no PREWHERE.
+      if (!/^rejected: Code: (164|182)\. /.test(text)) expect(text).toBe(answer);
+    });
+
+    test.for(rejectedForStudios)('reveals no row of the other studio: %s', async (statement, { skip }) => {
+      if (OLD_LEAKS.test(statement) && !isSupported)
+        return skip('this ClickHouse is too old for accounts of studios (ClickHouse#115304)');
+      await attackHere(statement);
+    });
+
+    test.each(Object.keys(STUDIO_RULES).filter((table) => STUDIO_RULES[table] === 'hidden'))(
+      'an account cannot read a table for operators: %s',
+      async (table) => {
+        expect(await attackHere(`SELECT count() FROM ${table}`)).toMatch(/^rejected: Code: 497\. /);
+      },
+    );
+
+    test('an account sees no size of a table', async () => {
+      const sizes = 'SELECT max(total_rows), max(total_bytes) > 0, max(lifetime_rows) FROM system.tables';
+      expect(await attackHere(sizes)).toMatch(/^\\N\t(?:0|\\N)\t\\N$/);
+      expect(await attackHere('SELECT max(data_compressed_bytes) FROM system.columns')).toBe('0');
+      const views = "SELECT count() > 5 FROM system.tables WHERE engine IN ('View', 'Distributed')";
+      expect(await attackHere(views)).toBe('1');
+    });
+  });
+
+  test.each(
+    'parts parts_columns merges mutations events metrics query_log part_log processes users row_policies replicas'.split(
+      ' ',
+    ),
+  )('an account cannot read system.%s', async (table) => {
+    expect(await attack(`SELECT * FROM system.${table} LIMIT 1`)).toMatch(/^rejected: Code: (60|497)\. /);
+  });
+
+  test('every readable table and view has a policy for each account and for the product', async () => {
+    for (const node of nodes.keys()) {
+      const tables = (await ask(node, 'SHOW TABLES')).split('\n');
+      const readable = tables.filter((table) => isReadable(table));
+      for (const { username } of ACCOUNTS) {
+        const granted = `SELECT table FROM system.grants WHERE user_name = '${username}' ORDER BY table`;
+        expect((await ask(node, granted)).split('\n')).toEqual(readable);
+        for (const policy of [username, 'questlog_all']) {
+          const policies = `SELECT table FROM system.row_policies WHERE short_name = '${policy}' AND database = '${DATABASE}' ORDER BY table`;
+          expect((await ask(node, policies)).split('\n')).toEqual(readable);
+        }
+      }
+    }
+  });
+
+  const isReadable = (table: string): boolean => STUDIO_TABLES.includes(table.replace(/_(local|shard)$/, ''));
+
+  const seesAllRows = async (node: number): Promise<void> => {
+    for (const table of STUDIO_TABLES)
+      for (const username of [nodes[node]?.username, 'everything']) {
+        const password = username === 'everything' ? '' : nodes[node]?.password;
+        const answer = await ask(node, `SELECT uniqExact(tenant_id) FROM ${table}`, { username, password });
+        expect([table, username, answer]).toEqual([table, username, '2']);
+      }
+  };
+
+  test('the product and the account of all studios read all rows on every node', async () => {
+    for (const node of nodes.keys()) await seesAllRows(node);
+  });
+
+  test('an account has its own quota and cannot raise its limits', async () => {
+    const limits = "SELECT getSetting('max_execution_time'), getSetting('max_concurrent_queries_for_user')";
+    expect(await attack(limits)).toBe('30\t2');
+    expect(await attack('SELECT max_execution_time FROM system.quota_usage')).toBe('3600');
+    for (const setting of ['max_execution_time = 3601', 'max_memory_usage = 0', 'use_query_cache = 1'])
+      expect(await attack(`SELECT 1 SETTINGS ${setting}`)).toMatch(/^rejected: Code: (164|452)\. /);
+  });
+
+  test('during a change of the password, one of the passwords is valid, and no other row is visible', async () => {
+    const passwords = ['first', 'second'];
+    const login = (password: string) => ({
+      username: 'reader-00000004-0000-4000-8000-000000000000',
+      password,
+    });
+    const rotate = (password: string | undefined) => accounts.set([...ACCOUNTS, anAccount(4, { password })]);
+    await rotate(passwords[0]);
+    let isDone = false;
+    const rotated = (async () => {
+      for (let round = 1; round < 8; round++) await rotate(passwords[round % 2]);
+      isDone = true;
+    })();
+    while (!isDone) {
+      const [first, second] = await Promise.all(
+        passwords.map((password) => ask(1, 'SELECT DISTINCT tenant_id FROM sessions', login(password))),
+      );
+      for (const answer of [first, second]) expect(answer).toMatch(new RegExp(`^${OWN}$|Code: 516`));
+    }
+    await rotated;
+    for (const node of nodes.keys()) {
+      expect(await ask(node, 'SELECT 1', login('first'))).toContain('Code: 516');
+      expect(await ask(node, 'SELECT 1', login('second'))).toBe('1');
+    }
+  });
+
+  test('rejects an expired account and removes every object of a dropped account', async () => {
+    const [expired, valid] = [
+      anAccount(5, { expiresAt: Date.now() - 1_000 }),
+      anAccount(6, { expiresAt: Date.now() + 60_000 }),
+    ];
+    await accounts.set([...ACCOUNTS, expired, valid]);
+    expect(await attack('SELECT 1', expired)).toContain('Code: 516');
+    expect(await attack('SELECT count() FROM events', valid)).toBe('2');
+    await accounts.set(ACCOUNTS);
+    expect(await attack('SELECT 1', valid)).toContain('Code: 516');
+    const left = ['users', 'row_policies', 'quotas'].map(
+      (table) => `(SELECT countIf(match(name, 'reader-0000000[56]')) FROM system.${table})`,
+    );
+    for (const node of nodes.keys()) expect(await ask(node, `SELECT ${left.join(' + ')}`)).toBe('0');
+  });
+
+  test('a process that starts again drops the accounts that were dropped in the meantime', async () => {
+    await accounts.set([...ACCOUNTS, anAccount(7)]);
+    const other = openAccounts();
+    await other.set(ACCOUNTS);
+    await other.close();
+    expect(await attack('SELECT 1', anAccount(7))).toContain('Code: 516');
+    await accounts.set(ACCOUNTS);
+  });
+
+  test('does not start if a policy hides the product’s rows', async () => {
+    await requireVisibleRows(nodes);
+    const product = nodes[2]?.username;
+    expect(await ask(2, `ALTER ROW POLICY questlog_all ON ${DATABASE}.sessions USING 0 TO ${product}`)).toBe(
+      '',
+    );
+    const start = requireVisibleRows(nodes);
+    await expect(start).rejects.toThrow(StartRefused);
+    await expect(start).rejects.toThrow('a row policy hides the rows of sessions');
+    const repaired = `ALTER ROW POLICY questlog_all ON ${DATABASE}.sessions USING 1 TO ${product}, everything`;
+    expect(await ask(2, repaired)).toBe('');
+  });
+
+  test('names the version and the permissions that the accounts need', async () => {
+    const refusalOf = async (other: Parameters<typeof openAccounts>[0]) => {
+      const opened = openAccounts(other);
+      onTestFinished(() => opened.close());
+      return await opened.refusal();
+    };
+    expect(await refusalOf({})).toBeUndefined();
+    expect(await refusalOf({ minVersion: '99.1' })).toMatch(
+      /^ClickHouse [\d.]+ is too old .* need 99.1 or newer$/,
+    );
+    for (const node of nodes.keys()) {
+      await ask(node, "CREATE USER limited IDENTIFIED BY 'x'");
+      await ask(node, `GRANT ALL ON ${DATABASE}.* TO limited`);
+    }
+    const limited = nodes.map((node) => ({ ...node, username: 'limited', password: 'x' }));
+    expect(await refusalOf({ nodes: limited })).toContain('GRANT ACCESS MANAGEMENT ON *.* TO limited');
+  });
+
+  test('an unavailable node gets new accounts after its restart', async ({ skip }) => {
+    const { faults } = cluster;
+    if (faults === undefined) return skip('this cluster cannot be broken');
+    await faults.kill(1);
+    const created = anAccount(8);
+    await accounts.set([...ACCOUNTS, created]);
+    expect(accounts.warning()).toContain(nodes[1]?.url);
+    expect(await attack('SELECT DISTINCT tenant_id FROM sessions', created, 2)).toBe(OWN);
+    await faults.start(1);
+    await addReader(1);
+    const readAt = () => attack('SELECT DISTINCT tenant_id FROM events', created, 1);
+    await expect.poll(readAt, { timeout: 30_000 }).toBe(OWN);
+    await expect.poll(() => accounts.warning()).toBeUndefined();
+  });
+
+  test('without a secret, a cluster cannot have accounts, and the first policy hides no row of the product', async ({
+    skip,
+  }) => {
+    const { faults } = cluster;
+    if (faults === undefined) return skip('this cluster cannot be broken');
+    const { username, password } = nodes[3] ?? {};
+    const replicas = (await ask(3, `SELECT port FROM system.clusters WHERE cluster = '${cluster.name}'`))
+      .split('\n')
+      .map(
+        (port) =>
+          `<replica><host>127.0.0.1</host><port>${port}</port><user>${username}</user><password>${password}</password></replica>`,
+      );
+    await faults.configure(
+      3,
+      `<clickhouse>
+        <remote_servers><without_secret><shard>${replicas.join('')}</shard></without_secret></remote_servers>
+        <access_control_improvements>
+          <users_without_row_policies_can_read_rows>false</users_without_row_policies_can_read_rows>
+        </access_control_improvements>
+      </clickhouse>`,
+    );
+    await addReader(3);
+    const withoutSecret = openAccounts({ cluster: 'without_secret', nodes: nodes.slice(3) });
+    onTestFinished(() => withoutSecret.close());
+    expect(await withoutSecret.refusal()).toContain('need a <secret> for the cluster without_secret');
+    const read = () => attack('SELECT DISTINCT tenant_id FROM events', STUDIO, 3);
+    await expect
+      .poll(
+        async () => {
+          expect(await ask(3, 'SELECT uniqExact(tenant_id) FROM sessions')).toBe('2');
+          return await read();
+        },
+        { timeout: 30_000 },
+      )
+      .toBe(OWN);
+    await seesAllRows(3);
+  });
+});
