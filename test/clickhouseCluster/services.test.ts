@@ -5,6 +5,7 @@
 import { dropExpired } from '@questlog/operations/retention/retention';
 import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
 import { openStore, type StoreOptions } from '@questlog/runtime/clickhouse/store';
+import { isOlderVersion } from '@questlog/runtime/clickhouse/waitForClickHouse';
 import { engines } from '@questlog/runtime/log/kafka/testing/engines';
 import { systemClock } from '@questlog/runtime/process/clock';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -109,6 +110,15 @@ await describeClickHouseCluster('the services on a ClickHouse cluster', (start) 
     const [first = 0, copyOfFirst, second = 0, copyOfSecond] = local.map((node) => Number(node?.rows));
     expect([first + second, copyOfFirst, copyOfSecond]).toEqual([total, first, second]);
     expect(Math.min(first, second)).toBeGreaterThan(0);
+  });
+
+  test('creates an account of a studio, unless ClickHouse is too old', async () => {
+    const [row] = await onEachNode<{ version: string }>('SELECT version() AS version');
+    const isOld = isOlderVersion(row?.version ?? '', '26.7.6.5');
+    const created = await operations.admin('POST', '/admin/readers', { tenantId: project.tenantId });
+    expect([created.status, created.text()]).toEqual(
+      isOld ? [501, expect.stringContaining('need 26.7.6.5 or newer')] : [201, expect.any(String)],
+    );
   });
 
   test('an erasure names an unavailable replica, and removes the rows from every replica', async ({

@@ -1,5 +1,5 @@
 /**
- * Builds the statements that create, change, and drop the accounts of studios on a ClickHouse server (decision 0062).
+ * Builds the statements that create, change, and drop the accounts of studios on a ClickHouse server (decision 0061).
  * - No statement has `OR REPLACE`, because `OR REPLACE` gives the user or the policy a new id. The policies of a replaced user
  *   would apply to nobody, and by default, ClickHouse shows all rows to an account without a policy.
  * - An account gets its grants last, so that the account can read a table only after its policies exist.
