@@ -51,7 +51,7 @@ const OTHER_STUDIO = anAccount(3, { tenantId: OTHER });
 const ACCOUNTS = [STUDIO, PROJECT, OTHER_STUDIO];
 const SINGLE = 'single';
 const SINGLE_STUDIO = anAccount(9);
-/** Attacks that succeed in a ClickHouse that is too old for accounts of studios. */
+/** Attacks that succeed in a ClickHouse that is too old for the accounts. */
 const OLD_LEAKS = /mergeTreeIndex|merge\\x54reeIndex/;
 
 await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster', (start) => {
@@ -70,13 +70,16 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
     await ask(0, `CREATE DATABASE ${DATABASE} ON CLUSTER ${cluster.name}`, { database: 'default' });
     const options = { name: cluster.name, nodes };
     await migrateCluster({ options, database: DATABASE, directory: MIGRATIONS, logger: silentLogger });
-    await addRows(0, OWN, GAME, '1', 1);
-    await addRows(2, OWN, SECOND_GAME, '1', 2);
-    for (const node of [0, 2]) await addRows(node, OTHER, OTHER, SECRET, 99);
     const address = { ...(nodes[0] as StoreOptions), database: SINGLE };
     await (await openMigrated(address, MIGRATIONS)).close();
-    await addRows(0, OWN, GAME, '1', 1, SINGLE);
-    await addRows(0, OWN, SECOND_GAME, '1', 2, SINGLE);
+    for (const [node, game, number] of [
+      [0, GAME, 1],
+      [2, SECOND_GAME, 2],
+    ] as const) {
+      await addRows(node, OWN, game, '1', number);
+      await addRows(node, OTHER, OTHER, SECRET, 99);
+      await addRows(0, OWN, game, '1', number, SINGLE);
+    }
     await addRows(0, OTHER, OTHER, SECRET, 99, SINGLE);
     for (const node of nodes.keys()) await addReader(node);
     await syncReplicas();
@@ -148,9 +151,11 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
 
   async function syncReplicas(): Promise<void> {
     const replicated = `SELECT name FROM system.tables WHERE database = '${DATABASE}' AND engine LIKE 'Replicated%'`;
-    for (const node of nodes.keys())
+    const sync = async (node: number): Promise<void> => {
       for (const table of (await ask(node, replicated)).split('\n'))
         expect(await ask(node, `SYSTEM SYNC REPLICA ${table}`)).toBe('');
+    };
+    await Promise.all([...nodes.keys()].map(sync));
   }
 
   async function attack(
@@ -334,7 +339,6 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
       onTestFinished(() => opened.close());
       return await opened.refusal();
     };
-    expect(await refusalOf({})).toBeUndefined();
     expect(await refusalOf({ minVersion: '99.1' })).toMatch(
       /^ClickHouse [\d.]+ is too old .* need 99.1 or newer$/,
     );
