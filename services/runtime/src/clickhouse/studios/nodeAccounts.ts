@@ -1,5 +1,4 @@
 /** Creates and drops the accounts of studios on one node of ClickHouse. */
-import { sha256Hex } from '../../directory/directory.ts';
 import { messageOf, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
 import { coalesceCalls, withinLimit } from '../../process/waiting.ts';
@@ -76,7 +75,7 @@ class AccountsOfNode {
   readonly #store: AddressedStore;
   readonly #unrestricted: readonly string[];
   readonly #refusal: () => Promise<string | undefined>;
-  /** Hash of each account that this process has created on the node. */
+  /** Each account that this process has created on the node, as JSON. */
   readonly #applied = new Map<string, string>();
   /** Tables with the policies and settings that all accounts share. */
   #sharedTables = '';
@@ -130,14 +129,14 @@ class AccountsOfNode {
 
   async #create(node: NodeState, account: StudioReader): Promise<void> {
     const { username } = account;
-    const hash = sha256Hex(JSON.stringify(account));
+    const text = JSON.stringify(account);
     const { database } = this.#store;
-    if (this.#applied.get(username) === hash && isComplete(node, database, username)) return;
+    if (this.#applied.get(username) === text && isComplete(node, database, username)) return;
     const { restrict, permit } = accountStatements(database, node, account);
     await this.#run(restrict);
     await requireHiddenSystemTables(this.#store, username);
     await this.#run([permit]);
-    this.#applied.set(username, hash);
+    this.#applied.set(username, text);
   }
 
   async #run(statements: readonly string[]): Promise<void> {
