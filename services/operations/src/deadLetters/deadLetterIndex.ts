@@ -6,6 +6,7 @@ import {
   type PagePosition,
 } from '@questlog/runtime/http/core/newestFirst';
 import type { TruncatedRange, TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
+import { BoundedMap } from '@questlog/runtime/process/boundedMap';
 import type { DeadLetterState, ListedDeadLetter } from '@questlog/schemas/http/deadLetter';
 import { DEAD_LETTER_GROUPS } from '@questlog/schemas/topics/topics';
 
@@ -40,46 +41,36 @@ export const MAX_INDEXED_DEAD_LETTERS = 50_000;
 
 export class DeadLetterIndex implements TruncationParticipant {
   /** Dead letters by id. If two dead letters have the same id, the map contains the older dead letter. */
-  readonly #entries = new Map<string, Entry>();
-  readonly #openByGroup = new Map<string, number>();
-  readonly #max: number;
+  readonly #entries: BoundedMap<string, Entry>;
 
   constructor(max = MAX_INDEXED_DEAD_LETTERS) {
-    this.#max = max;
+    this.#entries = new BoundedMap(max);
   }
 
   put(deadLetter: IndexedDeadLetter): void {
-    if (this.#entries.has(deadLetter.id)) return;
-    this.#entries.set(deadLetter.id, { deadLetter, decision: undefined });
-    this.#addOpen(deadLetter.group, 1);
-    const [oldest] = this.#entries.values();
-    if (this.#entries.size > this.#max && oldest !== undefined) this.#remove(oldest);
+    if (!this.#entries.has(deadLetter.id))
+      this.#entries.set(deadLetter.id, { deadLetter, decision: undefined });
   }
 
   /** Adds an operator's decision to replay or discard a dead letter. Ignores a second decision about the same dead letter. */
   decide(id: string, decision: DeadLetterDecision): void {
     const entry = this.#entries.get(id);
-    if (entry === undefined || entry.decision !== undefined) return;
-    entry.decision = decision;
-    this.#addOpen(entry.deadLetter.group, -1);
+    if (entry !== undefined) entry.decision ??= decision;
   }
 
   /** Removes the dead letters and decisions at or after the offset, because the log has lost them in a truncation. */
   onTruncated({ partition, offset }: TruncatedRange): void {
-    for (const entry of [...this.#entries.values()]) {
+    for (const [id, entry] of [...this.#entries]) {
       if (entry.deadLetter.position.partition !== partition) continue;
-      if (entry.deadLetter.position.offset >= offset) this.#remove(entry);
-      else if (entry.decision !== undefined && entry.decision.offset >= offset) {
-        entry.decision = undefined;
-        this.#addOpen(entry.deadLetter.group, 1);
-      }
+      if (entry.deadLetter.position.offset >= offset) this.#entries.delete(id);
+      else if (entry.decision !== undefined && entry.decision.offset >= offset) entry.decision = undefined;
     }
   }
 
   expire(starts: readonly number[]): void {
-    for (const entry of [...this.#entries.values()]) {
-      const { partition, offset } = entry.deadLetter.position;
-      if (offset < (starts[partition] ?? 0)) this.#remove(entry);
+    for (const [id, { deadLetter }] of [...this.#entries]) {
+      const { partition, offset } = deadLetter.position;
+      if (offset < (starts[partition] ?? 0)) this.#entries.delete(id);
     }
   }
 
@@ -98,8 +89,17 @@ export class DeadLetterIndex implements TruncationParticipant {
     return open.map(({ deadLetter }) => deadLetter);
   }
 
-  get openByGroup(): ReadonlyMap<string, number> {
-    return this.#openByGroup;
+  /**
+   * Returns the number of dead letters without a decision, by consumer group. Counts unknown groups as `other`, because a dead
+   * letter can contain any name, and each name needs a metric.
+   */
+  openByGroup(): ReadonlyMap<string, number> {
+    const counts = new Map([...DEAD_LETTER_GROUPS, 'other'].map((group) => [group, 0]));
+    for (const { group: name } of this.open()) {
+      const group = counts.has(name) ? name : 'other';
+      counts.set(group, (counts.get(group) ?? 0) + 1);
+    }
+    return counts;
   }
 
   page(
@@ -119,17 +119,6 @@ export class DeadLetterIndex implements TruncationParticipant {
     matching.sort((one, other) => (isBefore(one.deadLetter, cursorOf(other.deadLetter)) ? 1 : -1));
     const { rows, next } = newestFirstPage(matching, page, ({ deadLetter }) => cursorOf(deadLetter));
     return { rows: rows.map(listedDeadLetter), next };
-  }
-
-  #remove({ deadLetter, decision }: Entry): void {
-    this.#entries.delete(deadLetter.id);
-    if (decision === undefined) this.#addOpen(deadLetter.group, -1);
-  }
-
-  /** Counts unknown consumer groups as `other`, because a dead letter can contain any name, and each name needs a metric. */
-  #addOpen(name: string, change: number): void {
-    const group = DEAD_LETTER_GROUPS.includes(name) ? name : 'other';
-    this.#openByGroup.set(group, (this.#openByGroup.get(group) ?? 0) + change);
   }
 }
 

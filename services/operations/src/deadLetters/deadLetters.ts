@@ -17,7 +17,6 @@ import { partitionOf } from '@questlog/schemas/partition';
 import { type DeadLetter, deadLetter } from '@questlog/schemas/topics/deadLetter';
 import {
   APPEND_ID_HEADER,
-  DEAD_LETTER_GROUPS,
   DEAD_LETTER_ID_HEADER,
   DECISION_HEADER,
   TOPICS,
@@ -91,7 +90,7 @@ export async function openDeadLetterAdmin(context: DeadLetterContext): Promise<D
     page: async (filters, page) => {
       const index = await view.caughtUp();
       const { rows, next } = index.page(filters, page);
-      return { deadLetters: [...rows], next, open: openCountOf(index) };
+      return { deadLetters: [...rows], next, open: index.open().length };
     },
     inspect: async (id) => {
       const entry = await find(id);
@@ -230,8 +229,6 @@ async function recordAt(
   }
 }
 
-const NO_DEAD_LETTERS = DEAD_LETTER_GROUPS.map((group) => [group, 0] as const);
-
 class DeadLetterView {
   readonly #context: DeadLetterContext;
   readonly #codec: Codec<DeadLetter>;
@@ -313,18 +310,14 @@ class DeadLetterView {
   }
 
   #setGauges(index: DeadLetterIndex): void {
-    const counts = [...NO_DEAD_LETTERS, ...index.openByGroup];
-    for (const [group, open] of counts) this.#context.metrics.deadLettersOpen.set({ group }, open);
+    for (const [group, open] of index.openByGroup())
+      this.#context.metrics.deadLettersOpen.set({ group }, open);
   }
-}
-
-function openCountOf({ openByGroup: openOf }: DeadLetterIndex): number {
-  return [...openOf.values()].reduce((sum, n) => sum + n, 0);
 }
 
 /** Warns about dead letters without a decision. Does not wait for the log, because readiness checks must be fast. */
 function openWarning(index: DeadLetterIndex): string | undefined {
-  const open = openCountOf(index);
+  const open = index.open().length;
   return open === 0 ? undefined : `${open} dead letters are open: run "questlog dead-letters list"`;
 }
 
