@@ -94,14 +94,14 @@ test('a report is erased by its session, by its time, or by its id', () => {
   const report = aReportLink({ tenantId: TENANT, projectId: PROJECT, sessionId: SESSION, receivedAt: 2_000 });
   const other = { ...report, sessionId: randomUUID() };
   const bySession = erasedBy(anErasure({ projectId: PROJECT, sessions }));
-  expect([report, other].map((one) => bySession.isVisibleReport(one))).toEqual([false, true]);
+  expect([report, other].map((one) => bySession.isVisibleEntity(one))).toEqual([false, true]);
   const found = [{ projectId: PROJECT, ids: [report.reportId] }];
-  expect(erasedBy(anErasure({ sessions: [], reports: found })).isVisibleReport(other)).toBe(false);
+  expect(erasedBy(anErasure({ sessions: [], reports: found })).isVisibleEntity(other)).toBe(false);
   const byTime = erasedBy(anErasure({ projectId: PROJECT, requestedAt: 2_000 }));
-  expect(byTime.isVisibleReport(report)).toBe(true);
-  expect(byTime.isVisibleReport({ ...report, receivedAt: 1_999 })).toBe(false);
+  expect(byTime.isVisibleEntity(report)).toBe(true);
+  expect(byTime.isVisibleEntity({ ...report, receivedAt: 1_999 })).toBe(false);
   // A notice of the linker can refer to a report that was filed after the erasure.
-  expect(byTime.isVisibleReport({ ...report, ...{ kind: 'unresolved' } })).toBe(true);
+  expect(byTime.isVisibleEntity({ ...report, ...{ kind: 'unresolved' } })).toBe(true);
 });
 
 test('counts the erased ids, and increases `changes` only if more is erased', () => {

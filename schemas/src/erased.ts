@@ -114,19 +114,21 @@ export class ErasedData {
   }
 
   isVisibleSession(session: SessionRegistered): boolean {
-    return this.erasureOf({ ...session, receivedAt: session.registeredAt }) === undefined;
+    return this.isVisibleEntity({ ...session, receivedAt: session.registeredAt });
   }
 
   /**
-   * True if no erasure covers the report. A record with an erased report id is covered even if it is newer than the erasure.
+   * True if no erasure covers the session or report. A record with an erased report id is covered even if the record is newer than
+   * the erasure.
    */
-  isVisibleReport(report: Erasable & { readonly reportId: string }): boolean {
-    const { tenantId, projectId, reportId } = report;
-    return !this.hasReport(tenantId, projectId, reportId) && this.erasureOf(report) === undefined;
+  isVisibleEntity(entity: Erasable & { readonly reportId?: string }): boolean {
+    const { tenantId, projectId, reportId } = entity;
+    const isErased = reportId !== undefined && this.hasReport(tenantId, projectId, reportId);
+    return !isErased && this.erasureOf(entity) === undefined;
   }
 
   isVisibleLink({ event: { sessionId, receivedAt }, ...link }: LinkedEvent): boolean {
-    return this.isVisibleReport({ ...link, sessionId, receivedAt });
+    return this.isVisibleEntity({ ...link, sessionId, receivedAt });
   }
 
   /** True if no erasure of the whole tenant covers data that was received at this time, in milliseconds since the epoch. */
@@ -150,7 +152,7 @@ export class ErasedData {
    * erasure of the whole project or tenant.
    */
   areVisibleNotes({ tenantId, projectId }: ReportLink, report: ReportLink | undefined): boolean {
-    if (report !== undefined) return this.isVisibleReport(report);
+    if (report !== undefined) return this.isVisibleEntity(report);
     return !this.#wholeScopes.has(tenantId) && !this.#wholeScopes.has(nameOf(tenantId, projectId));
   }
 

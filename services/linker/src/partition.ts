@@ -89,7 +89,7 @@ async function runUntilLost(run: Run, onCommit: () => void): Promise<void> {
       // Removes reports that were erased after the linker had added them to its state.
       if (changes !== visible.changes) {
         changes = visible.changes;
-        const removed = removeHidden(outbox.state, (record) => visible.isVisibleReport(record));
+        const removed = removeHidden(outbox.state, (record) => visible.isVisibleEntity(record));
         outbox.put({ ...EMPTY_DECISION, changes: removed });
         if (removed.length > 0) await outbox.commit();
       }
@@ -172,7 +172,7 @@ async function decide(
       return decideEvents(outbox.state, position, events, clock.now());
     }
     const report = await codecs.reports.decode(value);
-    if (!deps.visible.cached.isVisibleReport(report)) return EMPTY_DECISION;
+    if (!deps.visible.cached.isVisibleEntity(report)) return EMPTY_DECISION;
     const fault = faultOf(report);
     if (fault !== undefined) throw new Invalid(fault);
     const decision = decideReportLink(outbox.state, offset, report, clock.now());

@@ -1,12 +1,12 @@
 /** Hides erased data from the projector's writers, and counts the hidden events. */
 import { rowTable } from '@questlog/runtime/clickhouse/rowTable';
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { ErasedData } from '@questlog/schemas/erased';
 import { NEVER_WRITTEN } from '@questlog/schemas/tables/erasedEvents';
 import type { EventsRecord } from '@questlog/schemas/topics/eventsRecord';
 import type { LinkedEvent } from '@questlog/schemas/topics/linkedEvents';
 import type { ReportLink } from '@questlog/schemas/topics/reportLinks';
 import type { SessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
+import type { ProjectedVisibility } from '@questlog/schemas/visibility';
 import type { AcceptedRecord } from './events/core/planEvents.ts';
 import { writeRows } from './rowSink.ts';
 import type { Projection, Source } from './writer.ts';
@@ -17,7 +17,7 @@ export const visibleSessions = filter<SessionRegistered>((erased, one) => erased
 export const visibleReports = filter<ReportLink>((erased, one) => erased.isProjectedReport(one));
 export const visibleLinks = filter<LinkedEvent>((erased, one) => erased.isVisibleLink(one));
 
-function filter<T>(isVisible: (erased: ErasedData, message: T) => boolean): Visible<T> {
+function filter<T>(isVisible: (erased: ProjectedVisibility, message: T) => boolean): Visible<T> {
   return async (visible, records) => {
     const erased = await visible.latest();
     return records.filter(({ message }) => isVisible(erased, message));

@@ -42,12 +42,8 @@ export async function openCaches(
 export function isVisibleIn({ projects, erased }: Pick<Directory, 'projects' | 'erased'>): IsVisible {
   return (entity) => {
     if (erased.isEmpty) return true;
-    const { projectId, reportId } = entity;
-    const tenantId = projects.get(projectId)?.tenantId;
-    if (tenantId === undefined) return true;
-    return reportId === undefined
-      ? erased.erasureOf({ ...entity, tenantId }) === undefined
-      : erased.isVisibleReport({ ...entity, tenantId, reportId });
+    const tenantId = projects.get(entity.projectId)?.tenantId;
+    return tenantId === undefined || erased.isVisibleEntity({ ...entity, tenantId });
   };
 }
 
@@ -65,8 +61,7 @@ export function visibleSessions(sessions: SessionCache, { erased }: Pick<Directo
       const { tenantId, projectId, sessionId } = session;
       if (!canExist(tenantId, projectId, sessionId))
         throw new Rejected('conflict', `session ${sessionId} was erased; a new session has another id`);
-      if (!isGenerated && erased.isHiding(tenantId, projectId))
-        await rejectUntilHidden(sessions, projectId, sessionId);
+      if (!isGenerated) await rejectUntilHidden(sessions, erased, session, sessionId);
       return await sessions.register(session);
     },
   };
@@ -80,11 +75,10 @@ export function visibleReports(reports: ReportCache, { erased }: Pick<Directory,
   return {
     ...reports,
     file: async (record, isGenerated = false) => {
-      const { tenantId, projectId, reportId } = record;
-      if (!erased.isVisibleReport(record))
+      const { reportId } = record;
+      if (!erased.isVisibleEntity(record))
         throw new Rejected('conflict', `report ${reportId} was erased; a new report has another id`);
-      if (!isGenerated && erased.isHiding(tenantId, projectId))
-        await rejectUntilHidden(reports, projectId, reportId);
+      if (!isGenerated) await rejectUntilHidden(reports, erased, record, reportId);
       return await reports.file(record);
     },
   };
@@ -93,9 +87,10 @@ export function visibleReports(reports: ReportCache, { erased }: Pick<Directory,
 /** @throws Unavailable while ClickHouse still has a row with this id from before the erasure */
 async function rejectUntilHidden(
   records: Pick<SessionCache, 'hasHidden'>,
-  projectId: string,
+  erased: Directory['erased'],
+  { tenantId, projectId }: { readonly tenantId: string; readonly projectId: string },
   id: string,
 ): Promise<void> {
-  if (!(await records.hasHidden(projectId, id))) return;
+  if (!erased.isHiding(tenantId, projectId) || !(await records.hasHidden(projectId, id))) return;
   throw new Unavailable(`${id} still has a row from before the erasure; try again`, { retryAfterS: 5 });
 }

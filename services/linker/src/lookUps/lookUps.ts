@@ -132,7 +132,7 @@ export class LookUps {
     const { store, visible } = this.#deps;
     const reports = await reportsOfSessions(store, [...job.sessions.values()]);
     // Excludes erased reports, because ClickHouse can still have the row of an erased report.
-    const left = [...reports].filter(([, { record }]) => visible.cached.isVisibleReport(record));
+    const left = [...reports].filter(([, { record }]) => visible.cached.isVisibleEntity(record));
     // Searches only for events of the session, not for event ids that are listed in the reports. If a listed event arrives
     // after the grace period, it stays unresolved.
     return left.map(([key, { record }]) => ({ ...linkQueryOf(state, key, record), events: new Map() }));

@@ -44,7 +44,7 @@ export async function openDeadLetterRecords(registry: SchemaRegistry): Promise<D
   };
   await add(eventsInBytes, visibleEvents, (record) => record.message());
   await add(sessionRegistered, (of, message) => (of.isVisibleSession(message) ? message : undefined));
-  await add(reportLinks, (of, message) => (of.isVisibleReport(message) ? message : undefined));
+  await add(reportLinks, (of, message) => (of.isVisibleEntity(message) ? message : undefined));
   await add(linkedEvents, (of, message) => (of.isVisibleLink(message) ? message : undefined));
   return {
     isReplayable: (topic) => readers.has(topic),

@@ -41,7 +41,7 @@ export async function retractReport(
     { projectId, reportId },
   );
   const report = row && storedReport(row);
-  if (report === undefined || !visible.cached.isVisibleReport(report.filed))
+  if (report === undefined || !visible.cached.isVisibleEntity(report.filed))
     throw new Rejected('not_found', `report ${reportId} does not exist in this project, or has expired`);
   if (report.retractedAt !== null) return;
   await appendReport({
