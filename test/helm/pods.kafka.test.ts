@@ -7,6 +7,8 @@ import { join } from 'node:path';
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { deleteTopics } from '@questlog/runtime/log/kafka/testing/deleteTopics';
 import { describeKafka, type Engines } from '@questlog/runtime/log/kafka/testing/engines';
+import { openGroupView } from '@questlog/runtime/log/kafka/testing/groupMembers';
+import { WRITERS_GROUP } from '@questlog/schemas/topics/topics';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { eventually } from '../e2e/builders.ts';
 import { whyNotConfined } from '../e2e/confined.ts';
@@ -70,6 +72,11 @@ describeKafka('the pods of the Helm chart', (engines) => {
         pods.push({ spec, pod, adminPort });
         await getsReady(pod, spec.containers[0], adminPort);
       }
+      // The pods of a rollback wait for these members.
+      const view = await openGroupView(engines.brokers);
+      onTestFinished(() => view.close());
+      const writers = () => view.members(`${name}.${WRITERS_GROUP}`);
+      await eventually(writers, (members) => members?.size === ['operations', 'ingest'].length);
 
       for (const { spec, pod } of pods) {
         const graceMs = 1_000 * (spec.terminationGracePeriodSeconds - preStopSeconds(spec.containers[0]));

@@ -203,7 +203,10 @@ export class NodeAgent {
 
   async #remove({ metadata }: KubernetesObject): Promise<void> {
     const options = { gracePeriodSeconds: 0, preconditions: { uid: metadata.uid } };
-    await this.#cluster.api(pathOf(metadata), 'DELETE', options);
+    await this.#cluster.api(pathOf(metadata), 'DELETE', options).catch((error: Error) => {
+      // The garbage collector can delete a pod of a finished Job before the agent does.
+      if (!error.message.includes('"reason":"NotFound"')) throw error;
+    });
   }
 
   #note({ metadata, spec }: KubernetesObject, what: PodEvent['what']): void {
