@@ -17,7 +17,7 @@ const NEEDED_BYTES = 4 * 1024 ** 3;
 export function folderInMemory(): string {
   if (process.env['TMPDIR'] !== undefined || freeBytes() < NEEDED_BYTES) return tmpdir();
   const folder = mkdtempSync(join(MEMORY, 'questlog-tests-'));
-  // Processes of other users can use the folders inside that belong to them.
+  // With this mode, processes of other users can reach their own folders inside this folder.
   chmodSync(folder, 0o711);
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
   return folder;

@@ -1,7 +1,10 @@
 /** Runs a process like its container: a read-only disk except for one folder, a user other than root, and no capabilities. */
 import { spawnSync } from 'node:child_process';
 
-/** Creates a mount namespace with one writable folder, then drops all privileges. */
+/**
+ * Creates a mount namespace with one writable folder, then drops all privileges. The folder can be in `/dev/shm`, whose other
+ * folders are then read-only.
+ */
 const CONFINE = `
   mount --make-rprivate / && mount --bind "$1" "$1" || exit 98
   findmnt --list --noheadings --output TARGET | grep -vE "^($1|/proc|/sys|/dev)(/|$)" |

@@ -72,7 +72,7 @@ describeKafka('the pods of the Helm chart', (engines) => {
         pods.push({ spec, pod, adminPort });
         await getsReady(pod, spec.containers[0], adminPort);
       }
-      // The pods of a rollback wait for these members.
+      // During a rollback, the pods of linkers and projectors wait until these members have left.
       const view = await openGroupView(engines.brokers);
       onTestFinished(() => view.close());
       const writers = () => view.members(`${name}.${WRITERS_GROUP}`);
