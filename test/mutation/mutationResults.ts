@@ -25,8 +25,8 @@ export interface MutantScore {
 interface Kept {
   /** ISO 8601. */
   readonly at: string;
-  /** Output of `git describe`, with `-dirty` if files differed. */
-  readonly commit: string;
+  /** Output of `git describe`, with `-dirty` if files differed. Undefined if the history has no such commit. */
+  readonly commit?: string;
 }
 
 interface Results {

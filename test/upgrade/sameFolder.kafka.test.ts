@@ -35,7 +35,7 @@ test(
       const product = await startProduct({ dataDir, entry });
       onTestFinished(() => product.kill());
       game = game === undefined ? await aProject(product, { revision: 'B' }) : onto(game, product);
-      // A new process has no cached keys, so its retries find the stored events by the ids that the running version computes.
+      // A new process has no cached keys. For a retry, the process finds the stored events by the ids that its version computes.
       for (const request of keyedRequests) await expectReplay(game, request);
       keyedRequests.push(await sendKeyed(game));
       taken.push(...(keyedRequests.at(-1)?.ids ?? []), await sendEvent(game));

@@ -2,7 +2,7 @@
 
 import { parseOccurredAt } from '@questlog/schemas/isoTime';
 import { expect, test } from 'vitest';
-import { isSkewed, skewedTimes, skewHeader } from './clockSkew.ts';
+import { isSkewed, sentTime, skewedTimes, skewHeader } from './clockSkew.ts';
 
 const NOW_MS = Date.UTC(2026, 10, 21, 12);
 
@@ -42,6 +42,13 @@ test.each([
   '2015-01-01T00:00:00Z',
 ])('%s is not reported', (text) => {
   expect(skewedTimes([sent(text)], NOW_MS)).toEqual([]);
+});
+
+test('a field without a valid time has no time', () => {
+  const { text, micros } = sent('2026-11-21T12:00:00Z');
+  expect(sentTime('startedAt', text, micros)).toEqual([{ index: 0, pointer: '/startedAt', text, micros }]);
+  expect(sentTime('startedAt', undefined, micros)).toEqual([]);
+  expect(sentTime('startedAt', 'no time', null)).toEqual([]);
 });
 
 test('the earliest and the latest time of a batch show if a time of the batch may be reported', () => {
