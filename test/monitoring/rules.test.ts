@@ -174,7 +174,7 @@ const CASES: Readonly<Record<string, Case>> = {
   },
   QuestlogDiskNearlyFull: {
     at: '10m',
-    fires: resource('data_folder_bytes', 91, 100),
+    fires: resource('clickhouse_disk_bytes', 91, 100),
     quiet: resource('data_folder_bytes', 90, 100),
   },
   QuestlogResourceSaturated: {

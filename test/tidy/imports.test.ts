@@ -78,7 +78,8 @@ const FOLDER_LAYERS: Readonly<Record<string, readonly string[]>> = {
       'sql',
       'reports',
     ],
-    ...['ledger', 'expired', 'watchLag.ts', 'watchLedger.ts', 'watchParts.ts', 'context.ts', 'metrics.ts'],
+    ...['ledger', 'expired', 'watchDisks.ts', 'watchLag.ts', 'watchLedger.ts', 'watchParts.ts'],
+    ...['context.ts', 'metrics.ts'],
   ],
 };
 

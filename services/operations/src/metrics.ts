@@ -1,6 +1,11 @@
 /** Defines the Prometheus metrics of the operations service: name, type, unit, and meaning. */
 import { type HttpMetrics, httpMetrics } from '@questlog/runtime/http/metrics';
-import type { Exposition, MetricsRegistry } from '@questlog/runtime/process/metrics';
+import {
+  type BoundedResources,
+  type Exposition,
+  type MetricsRegistry,
+  resourceMetrics,
+} from '@questlog/runtime/process/metrics';
 import { Gauge } from 'prom-client';
 
 export type OperationsMetrics = ReturnType<typeof operationsMetrics>;
@@ -9,16 +14,24 @@ export function operationsMetrics(
   registry: MetricsRegistry,
   http: HttpMetrics = httpMetrics(registry),
   exposition: Exposition = registry,
+  resources: BoundedResources = resourceMetrics(registry),
 ) {
   const registers = [registry];
   return {
     ...http,
     exposition,
+    resources,
     ...groupLagMetrics(registers),
     ...ledgerMetrics(registers),
     partitionParts: new Gauge({
       name: 'questlog_clickhouse_partition_parts',
       help: 'Active parts in the partition with the most parts, by table. ClickHouse delays inserts above 1,000 parts, and rejects inserts above 3,000 parts.',
+      labelNames: ['table'],
+      registers,
+    }),
+    deduplicationWindow: new Gauge({
+      name: 'questlog_clickhouse_deduplication_window_inserts',
+      help: 'Number of newest inserts of a table whose repetitions ClickHouse detects.',
       labelNames: ['table'],
       registers,
     }),

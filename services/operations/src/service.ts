@@ -29,6 +29,7 @@ import { openAppendReport } from './reports/appendReport.ts';
 import { openRetention } from './retention/retention.ts';
 import { openSweep } from './retention/sweep.ts';
 import type { OperationsOptions } from './settings.ts';
+import { watchDisks } from './watchDisks.ts';
 import { watchLag } from './watchLag.ts';
 import { watchLedger } from './watchLedger.ts';
 import { watchParts } from './watchParts.ts';
@@ -56,6 +57,7 @@ export async function startOperations(
   lifecycle.onStop('lag of the groups', watchLag(context));
   lifecycle.onStop('differences of the ledger', watchLedger(context));
   lifecycle.onStop('parts of the tables', watchParts(context));
+  lifecycle.onStop('disks of ClickHouse', watchDisks(context));
   startRetention(context);
   lifecycle.onStop('heartbeats', writeHeartbeats(directory, clock, logger));
   const { events, reports } = context.projections;

@@ -1,5 +1,5 @@
 /**
- * Reports the size and the number of parts of each table. If a partition has many parts, ClickHouse delays inserts into it and
+ * Reports the size, the number of parts, and the deduplication window of each table. If a partition has many parts, ClickHouse delays inserts into it and
  * then rejects them. In a cluster, one replica of each shard is read, and each metric is the largest of the values that were
  * read.
  */
@@ -13,17 +13,21 @@ const PARTS = `SELECT table, max(parts) AS parts, sum(bytes) AS bytes FROM (
   SELECT table, partition_id, count() AS parts, sum(bytes_on_disk) AS bytes FROM system.parts
   WHERE active AND database = currentDatabase() GROUP BY table, partition_id
 ) GROUP BY table`;
+const WINDOWS = `SELECT name AS table, toUInt32OrZero(extract(engine_full, 'deduplication_window = (\\\\d+)')) AS inserts
+  FROM system.tables WHERE database = currentDatabase() AND inserts > 0`;
 
 /** Periodically measures the data parts of each ClickHouse table. Returns a function that stops the measurements. */
 export function watchParts({
   store,
   metrics,
 }: Pick<OperationsContext, 'store' | 'metrics'>): () => Promise<void> {
-  const { partitionParts, tableBytes } = metrics;
+  const { partitionParts, tableBytes, deduplicationWindow } = metrics;
   const count = async (): Promise<void> => {
     const perShard = await onEachShard(store, (shard) =>
       shard.query<Record<'table' | 'parts' | 'bytes', string>>(PARTS),
     );
+    const windows = await store.query<{ table: string; inserts: number }>(WINDOWS);
+    for (const { table, inserts } of windows) deduplicationWindow.set({ table }, inserts);
     // Removes the values of tables that have no parts any more.
     partitionParts.reset();
     tableBytes.reset();

@@ -121,6 +121,8 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   lifecycle.onStop('directory', () => directory.close());
   const consumers = await startConsumers(deps, shared, { registry: metrics, resources });
   const failures = [directory.failed, ...consumers];
+  const uploads = await openUploads(settings, options, logger);
+  if (uploads?.connections !== undefined) resources.add(uploads.connections);
   const parts = {
     ...{
       ...shared,
@@ -129,7 +131,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
       lifecycle,
       http,
     },
-    uploads: await openUploads(settings, options, logger),
+    uploads,
   };
   let baseUrl: string | undefined;
   if (runs(service, 'ingest')) {
@@ -144,7 +146,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   // Prefers this process's own address, because `QUESTLOG_URL` can be the address of another deployment.
   const gamesUrl = baseUrl ?? settings.url.replace(/\/$/, '');
   const adminUrl = isOperators
-    ? await startOperators(deps, parts, { metrics, exposition, gamesUrl })
+    ? await startOperators(deps, parts, { metrics, exposition, resources, gamesUrl })
     : (healthUrl ?? urlOf(toOperators, toOperators.port));
   const urls = { baseUrl, adminUrl: isOperators ? adminUrl : settings.adminUrl };
   const ownLocal = local && isFirst ? await startLocal(deps, local, directory, urls) : undefined;
@@ -163,6 +165,7 @@ function measuredEngines({ engines, local }: WiringDeps, metrics: MetricsRegistr
   const resources = resourceMetrics(metrics);
   measureAppends(engines.log, appendMetrics(metrics));
   if (engines.log.appendQueue !== undefined) resources.add(engines.log.appendQueue);
+  for (const connections of engines.store.connections ?? []) resources.add(connections);
   if (local !== undefined) resources.add(diskResource(local.dataDir));
   return { resources, engines: { ...engines, store: measureInserts(engines.store, insertMetrics(metrics)) } };
 }
@@ -183,13 +186,18 @@ async function startOperators(
   parts: Omit<OperationsContext, 'metrics' | 'adminToken' | 'projections' | 'reader' | 'studioAccounts'> & {
     readonly http: HttpMetrics;
   },
-  { metrics, exposition, gamesUrl }: { metrics: MetricsRegistry; exposition: Exposition; gamesUrl: string },
+  {
+    metrics,
+    exposition,
+    resources,
+    gamesUrl,
+  }: { metrics: MetricsRegistry; exposition: Exposition; resources: BoundedResources; gamesUrl: string },
 ): Promise<string> {
   const { options, lifecycle, engines, local, adminToken } = deps;
   const address = addressOfOperators(deps.settings);
   const pages = await openConsole({ ...parts, exposition, adminToken, dataDir: local?.dataDir });
   const handlers = { ...pages.handlers, ...backupHandlers(deps, parts.store, local) };
-  const ownMetrics = operationsMetrics(metrics, parts.http, exposition);
+  const ownMetrics = operationsMetrics(metrics, parts.http, exposition, resources);
   const { reader, studioAccounts } = engines;
   parts.health.warn('readers', () => studioAccounts.warning());
   const context = { ...parts, adminToken, reader, studioAccounts, metrics: ownMetrics };

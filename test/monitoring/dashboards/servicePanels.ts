@@ -317,7 +317,7 @@ export const CONSUMERS = [
   }),
 ];
 
-const DATA_FOLDER = `${DEPLOYMENT}, resource="data_folder_bytes"`;
+const DISKS = `${DEPLOYMENT}, resource=~"data_folder_bytes|.+_disk_bytes"`;
 
 export const CLICKHOUSE = [
   timeseries({
@@ -340,10 +340,30 @@ export const CLICKHOUSE = [
     queries: { '{{table}}': `max by (table) (questlog_clickhouse_partition_parts{${DEPLOYMENT}})` },
   }),
   timeseries({
+    title: 'Deduplication window in use',
+    unit: 'percentunit',
+    ...{ orange: 0.5, red: 0.9 },
+    description:
+      'Inserts per minute, divided by the number of newest inserts whose repetitions ClickHouse detects.',
+    queries: {
+      '{{table}}': `60 * sum by (table) (rate(questlog_clickhouse_insert_duration_seconds_count{${SERVICE}}[$__rate_interval])) / max by (table) (questlog_clickhouse_deduplication_window_inserts{${DEPLOYMENT}})`,
+    },
+  }),
+  timeseries({
     title: 'Size of the tables',
     unit: 'bytes',
     noThresholds: 'The size depends on the disk of ClickHouse and on the retention.',
     queries: { '{{table}}': `max by (table) (questlog_clickhouse_table_bytes{${DEPLOYMENT}})` },
+  }),
+  timeseries({
+    title: 'Connections to ClickHouse and S3',
+    unit: 'percentunit',
+    ...{ orange: 0.7, red: 0.9 },
+    description:
+      'Requests that use a connection or wait for a connection, as a share of the connections of a process.',
+    queries: {
+      '{{resource}}': `max by (resource) (questlog_resource_used{${DEPLOYMENT}, resource=~".+_connections"} / questlog_resource_limit)`,
+    },
   }),
   timeseries({
     title: 'Reads and lookups of ingest',
@@ -356,12 +376,12 @@ export const CLICKHOUSE = [
     },
   }),
   timeseries({
-    title: 'Free disk space of the data folder',
+    title: 'Free disk space',
     unit: 'bytes',
     ...{ orange: 5 * 2 ** 30, red: 2 ** 30 },
-    description: 'Embedded engines only.',
+    description: 'The disk of the data folder, and the fullest disk of ClickHouse.',
     queries: {
-      '{{instance}}': `questlog_resource_limit{${DATA_FOLDER}} - questlog_resource_used{${DATA_FOLDER}}`,
+      '{{resource}}': `min by (resource) (questlog_resource_limit{${DISKS}} - questlog_resource_used)`,
     },
   }),
 ];

@@ -23,7 +23,7 @@ export function allMetrics(): MetricsRegistry {
   const http = httpMetrics(registry);
   const resources = resourceMetrics(registry);
   ingestMetrics(registry, http, resources);
-  operationsMetrics(registry, http);
+  operationsMetrics(registry, http, registry, resources);
   linkerMetrics(registry, resources);
   for (const add of [
     projectorMetrics,
@@ -67,7 +67,8 @@ const RESOURCES = [
   '`replayable_events`: events in the cache of recent requests with an idempotency key, which is full in normal operation.',
   '`log_append_bytes`: appends that are not durable yet.',
   '`linker_open_reports`, `linker_open_event_ids`: open reports, and event ids that open reports name, in the partition with the most.',
-  '`data_folder_bytes`: used bytes of the disk that contains the data folder.',
+  '`data_folder_bytes`, `clickhouse_disk_bytes`: used bytes of the disk that contains the data folder, and of the fullest disk of ClickHouse.',
+  '`clickhouse_query_connections`, `clickhouse_write_connections`, `s3_connections`: requests that use a connection or wait for a connection.',
 ];
 
 /** Returns the label names, for which the Prometheus client has no type. */

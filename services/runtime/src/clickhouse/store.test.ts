@@ -41,6 +41,21 @@ test.each(['before', 'during'])(
   },
 );
 
+test('counts queries and inserts that wait for a response', async () => {
+  const responses: ServerResponse[] = [];
+  const store = await aStoreOn(
+    (request, response) => void request.resume().on('end', () => responses.push(response)),
+  );
+  const used = () => store.connections?.map((connections) => connections.used());
+  const insert = store.insert({ table: 't', columns: ['x'], rows: Buffer.from('x') });
+  const running = [store.query('SELECT 1'), store.query('SELECT 2'), insert];
+  await expect.poll(() => responses.length).toBe(3);
+  expect(used()).toEqual([2, 1]);
+  for (const response of responses) response.end();
+  await Promise.all(running);
+  expect(used()).toEqual([0, 0]);
+});
+
 test('streams that nobody reads do not delay an insert', async () => {
   const store = await aStoreOn((request, response) => {
     const isStream = String(request.url).includes('wait_end_of_query');

@@ -7,6 +7,7 @@ import {
   createClient,
 } from '@clickhouse/client';
 import { messageOf, Unavailable } from '../process/errors.ts';
+import type { BoundedResource } from '../process/metrics.ts';
 import { callerQueryFailure, insertFailure, queryFailure, UNKNOWN_SETTING } from './clickhouseErrors.ts';
 import { openHttpQueries } from './httpQuery.ts';
 
@@ -57,6 +58,8 @@ export interface Store {
   forPartition?(partition: number): Store;
   /** Returns the name of the table that has the rows of a log partition. Undefined if ClickHouse is not a cluster. */
   localName?(table: string): string;
+  /** Connections to ClickHouse. Undefined if ClickHouse is a cluster. */
+  readonly connections?: readonly BoundedResource[];
   /** Returns all nodes. Undefined if ClickHouse is not a cluster. */
   nodes?(): readonly NodeStore[];
   /** Returns a store for each shard, whose statements use the rows of the shard. Undefined if ClickHouse is not a cluster. */
@@ -142,17 +145,22 @@ export function openStore({ caPem = '', querySettings = {}, ...options }: StoreO
     timeoutMs: REQUEST_TIMEOUT_MS,
   });
   const inserter = new Inserter(client);
+  const querying = new RunningCalls('clickhouse_query_connections', MAX_CONNECTIONS);
+  const writing = new RunningCalls('clickhouse_write_connections', MAX_CONNECTIONS);
   const { url, username, database } = options;
   return {
     ...{ url, username, database },
+    connections: [querying, writing],
     query: (sql, params = {}, settings = {}) =>
       translateErrors(() =>
-        queries.run(sql, params, {
-          ...querySettings,
-          ...QUERY_TIME_LIMIT,
-          output_format_json_quote_64bit_integers: 1,
-          ...settings,
-        }),
+        querying.run(() =>
+          queries.run(sql, params, {
+            ...querySettings,
+            ...QUERY_TIME_LIMIT,
+            output_format_json_quote_64bit_integers: 1,
+            ...settings,
+          }),
+        ),
       ),
     queryRaw: (sql, settings, maxBytes, params = {}, signal = new AbortController().signal) =>
       translateErrors(async () => {
@@ -173,9 +181,9 @@ export function openStore({ caPem = '', querySettings = {}, ...options }: StoreO
         const request = { query, query_params: { ...params }, clickhouse_settings, abort_signal: signal };
         return addAbortSignal(signal, (await streams.exec(request)).stream);
       }),
-    command: (sql) => translateErrors(() => inserter.command(sql)),
+    command: (sql) => translateErrors(() => writing.run(() => inserter.command(sql))),
     insertsEndWithinMs: LOSS_DETECTION_MS + REQUEST_TIMEOUT_MS,
-    insert: (insert) => translateErrors(() => inserter.insert(insert), insertFailure),
+    insert: (insert) => translateErrors(() => writing.run(() => inserter.insert(insert)), insertFailure),
     ping: async () => (await client.ping({ select: true })).success,
     close: async () => {
       queries.close();
@@ -183,6 +191,31 @@ export function openStore({ caPem = '', querySettings = {}, ...options }: StoreO
       await client.close();
     },
   };
+}
+
+/** Counts running calls, including calls that wait for one of `limit` connections. */
+class RunningCalls implements BoundedResource {
+  readonly resource: string;
+  readonly limit: number;
+  #running = 0;
+
+  constructor(resource: string, limit: number) {
+    this.resource = resource;
+    this.limit = limit;
+  }
+
+  used(): number {
+    return this.#running;
+  }
+
+  async run<T>(call: () => Promise<T>): Promise<T> {
+    this.#running += 1;
+    try {
+      return await call();
+    } finally {
+      this.#running -= 1;
+    }
+  }
 }
 
 class Inserter {

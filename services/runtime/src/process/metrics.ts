@@ -60,11 +60,12 @@ export function serviceMetrics(registry: MetricsRegistry, names: readonly string
   for (const name of names) info.set({ name }, 1);
 }
 
-/** A memory budget, a queue, a cache, or a number of slots. `used` is called at each scrape. */
+/** A memory budget, a queue, a cache, a disk, or a number of slots. `used` and `limit` are read at each scrape. */
 export interface BoundedResource {
   readonly resource: string;
   readonly limit: number;
-  used(): number;
+  /** Returns undefined if the use is unknown. The metrics then lack the resource. */
+  used(): number | undefined;
 }
 
 export type BoundedResources = ReturnType<typeof resourceMetrics>;
@@ -72,18 +73,22 @@ export type BoundedResources = ReturnType<typeof resourceMetrics>;
 /** Exports the use and the limit of each bounded resource of the process. */
 export function resourceMetrics(registry: MetricsRegistry) {
   const resources: BoundedResource[] = [];
-  const gauge = (name: string, help: string, value: (resource: BoundedResource) => number): void => {
+  const gauge = (name: string, help: string, value: (resource: BoundedResource, used: number) => number) => {
     new Gauge({
       ...{ name, help, labelNames: ['resource'], registers: [registry] },
       collect() {
-        for (const one of resources) this.set({ resource: one.resource }, value(one));
+        this.reset();
+        for (const one of resources) {
+          const used = one.used();
+          if (used !== undefined) this.set({ resource: one.resource }, value(one, used));
+        }
       },
     });
   };
   gauge(
     'questlog_resource_used',
-    'Current use of a limited resource: a memory budget, a queue, a cache, or a set of slots. The value is in bytes if the name of the resource ends with `_bytes`, and otherwise a count.',
-    (resource) => resource.used(),
+    'Current use of a limited resource: a memory budget, a queue, a cache, a disk, or a set of slots. The value is in bytes if the name of the resource ends with `_bytes`, and otherwise a count.',
+    (_, used) => used,
   );
   gauge(
     'questlog_resource_limit',

@@ -1,4 +1,6 @@
 /** Stores uploaded files in an S3 bucket. Clients send the files directly to S3. */
+import { Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
 import { Readable } from 'node:stream';
 import {
   DeleteObjectsCommand,
@@ -48,13 +50,15 @@ export function openS3Store(
   logger: Logger,
 ): UploadStore {
   const Bucket = options.bucket;
-  const s3 = clientOf(options, options.endpoint);
+  const agents = connectionsTo();
+  const s3 = clientOf(options, options.endpoint, agents);
   const toGames = clientOf(options, options.publicEndpoint || options.endpoint);
   // Does not wait until the bucket's CORS rules are set, because events can be stored without S3.
   if (origins.length > 0) void allowBrowsers(s3, Bucket, { origins, logger });
   return {
     isSizeNeeded: true,
     receiver: undefined,
+    connections: { resource: 's3_connections', limit: MAX_CONNECTIONS, used: () => usedBy(agents) },
     describe: async (key, description) => {
       const Body = JSON.stringify(description);
       const object = { Bucket, Key: storageKey(key) + DESCRIPTION, Body, ContentType: 'application/json' };
@@ -96,9 +100,21 @@ export function openS3Store(
   };
 }
 
+function connectionsTo() {
+  const options = { keepAlive: true, maxSockets: MAX_CONNECTIONS };
+  return { httpAgent: new HttpAgent(options), httpsAgent: new HttpsAgent(options) };
+}
+
+/** Returns the number of requests that use a connection or wait for a connection. */
+function usedBy(agents: ReturnType<typeof connectionsTo>): number {
+  const lists = Object.values(agents).flatMap(({ sockets, requests }) => [sockets, requests]);
+  return lists.flatMap((byHost) => Object.values(byHost)).reduce((sum, list) => sum + (list?.length ?? 0), 0);
+}
+
 export function clientOf(
   { region, accessKeyId, secretAccessKey }: S3StoreOptions,
   endpoint: string,
+  agents = connectionsTo(),
 ): S3Client {
   return new S3Client({
     region,
@@ -109,7 +125,7 @@ export function clientOf(
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: {
       ...{ connectionTimeout: CONNECT_TIMEOUT_MS, socketTimeout: IDLE_TIMEOUT_MS },
-      ...{ httpAgent: { maxSockets: MAX_CONNECTIONS }, httpsAgent: { maxSockets: MAX_CONNECTIONS } },
+      ...agents,
     },
   });
 }

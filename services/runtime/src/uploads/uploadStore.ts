@@ -1,5 +1,6 @@
 /** Interface of a store for uploaded files. The log does not contain uploaded files. */
 import type { Readable } from 'node:stream';
+import type { BoundedResource } from '../process/metrics.ts';
 import type { UploadDescription, UploadKey, UploadTarget } from './core/uploadKey.ts';
 
 /** Store for uploaded files. All methods throw Unavailable if the store does not answer or is full. */
@@ -17,6 +18,8 @@ export interface UploadStore {
   remove(key: UploadKey): Promise<void>;
   /** Object that receives the bytes of uploaded files. Undefined if clients send files directly to S3. */
   readonly receiver: UploadReceiver | undefined;
+  /** Connections to S3. Undefined if the files are stored in a folder. */
+  readonly connections?: BoundedResource;
 }
 
 export interface FoundUpload {
