@@ -31,9 +31,7 @@ const [OWN, OTHER] = ['aaaaaaaa-0000-4000-8000-000000000001', 'bbbbbbbb-0000-400
 const [GAME, SECOND_GAME] = ['cccccccc-0000-4000-8000-000000000003', 'dddddddd-0000-4000-8000-000000000004'];
 const SECRET = 'secret of the other studio';
 const PASSWORD = 'studio';
-const DATABASE = 'questlog';
-/** The kit and the image run an older ClickHouse than the accounts need. */
-const MIN_VERSION = '26.3';
+const [DATABASE, SINGLE] = ['questlog', 'single'];
 
 function anAccount(
   number: number,
@@ -49,7 +47,6 @@ const STUDIO = anAccount(1);
 const PROJECT = anAccount(2, { projectId: GAME });
 const OTHER_STUDIO = anAccount(3, { tenantId: OTHER });
 const ACCOUNTS = [STUDIO, PROJECT, OTHER_STUDIO];
-const SINGLE = 'single';
 const SINGLE_STUDIO = anAccount(9);
 /** Attacks that succeed in a ClickHouse that is too old for the accounts. */
 const OLD_LEAKS = /mergeTreeIndex|merge\\x54reeIndex/;
@@ -91,7 +88,6 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
     await syncReplicas();
     accounts = openAccounts();
     await accounts.set(ACCOUNTS);
-    expect(accounts.warning()).toBeUndefined();
     single = openAccounts({ nodes: [address], cluster: undefined, database: SINGLE });
     await single.set([SINGLE_STUDIO]);
     const current = openAccounts({ minVersion: undefined });
@@ -104,14 +100,14 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
     await cluster?.[Symbol.asyncDispose]();
   });
 
+  /** The kit and the image run an older ClickHouse than the accounts need, so the version is not checked. */
   const openAccounts = (other: Partial<Parameters<typeof openServerAccounts>[0]> = {}) =>
     openServerAccounts({
       ...{ nodes, cluster: cluster.name, database: DATABASE, logger: silentLogger, url: 'http://clickhouse' },
-      ...{ unrestricted: [nodes[0]?.username ?? '', 'everything'], minVersion: MIN_VERSION },
+      ...{ unrestricted: [nodes[0]?.username ?? '', 'everything'], minVersion: '26.3' },
       ...other,
     });
 
-  /** Posts a query to a node. Returns the text of the response. */
   async function ask(
     node: number,
     query: string,
@@ -305,13 +301,12 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
     for (const node of nodes.keys()) expect(await ask(node, `SELECT ${left.join(' + ')}`)).toBe('0');
   });
 
-  test('a process that starts again drops the accounts that were dropped in the meantime', async () => {
-    await accounts.set([...ACCOUNTS, anAccount(7)]);
-    const other = openAccounts();
-    await other.set(ACCOUNTS);
-    await other.close();
-    expect(await attack('SELECT 1', anAccount(7))).toContain('Code: 516');
+  test('a process drops the accounts that an earlier process created', async () => {
+    const earlier = openAccounts();
+    await earlier.set([...ACCOUNTS, anAccount(7)]);
+    await earlier.close();
     await accounts.set(ACCOUNTS);
+    expect(await attack('SELECT 1', anAccount(7))).toContain('Code: 516');
   });
 
   test('does not start if a policy hides the product’s rows', async () => {
@@ -328,20 +323,27 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
   });
 
   test('names the version and the permissions that the accounts need', async () => {
-    const refusalOf = async (other: Parameters<typeof openAccounts>[0]) => {
+    const open = (other: Parameters<typeof openAccounts>[0]): ServerAccounts => {
       const opened = openAccounts(other);
       onTestFinished(() => opened.close());
-      return await opened.refusal();
+      return opened;
     };
-    expect(await refusalOf({ minVersion: '99.1' })).toMatch(
-      /^ClickHouse [\d.]+ is too old .* need 99.1 or newer$/,
+    const tooOld = /^ClickHouse [\d.]+ is too old .* need 99.1 or newer$/;
+    expect(await open({ minVersion: '99.1' }).refusal()).toMatch(tooOld);
+    const onCluster = `ON CLUSTER ${cluster.name}`;
+    await ask(0, `CREATE USER limited ${onCluster} IDENTIFIED BY 'x'`);
+    await ask(0, `GRANT ${onCluster} ALL ON ${DATABASE}.* TO limited`);
+    const limited = open({ nodes: [{ ...(nodes[0] as StoreOptions), username: 'limited', password: 'x' }] });
+    expect(await limited.refusal()).toContain('GRANT ACCESS MANAGEMENT ON *.* TO limited');
+    await limited.set([]);
+    await ask(0, `GRANT ${onCluster} ACCESS MANAGEMENT ON *.*, REMOTE ON *.*, SELECT ON system.* TO limited`);
+    expect(await limited.refusal()).toBeUndefined();
+    const lacksOption = 'GRANT SELECT ON questlog.* TO limited WITH GRANT OPTION: ClickHouse: ';
+    await expect(limited.set([...ACCOUNTS, anAccount(10)])).rejects.toThrow(lacksOption);
+    expect(await attack('SELECT count() FROM sessions', anAccount(10))).toMatch(
+      /^rejected: Code: (497|516)\. /,
     );
-    for (const node of nodes.keys()) {
-      await ask(node, "CREATE USER limited IDENTIFIED BY 'x'");
-      await ask(node, `GRANT ALL ON ${DATABASE}.* TO limited`);
-    }
-    const limited = nodes.map((node) => ({ ...node, username: 'limited', password: 'x' }));
-    expect(await refusalOf({ nodes: limited })).toContain('GRANT ACCESS MANAGEMENT ON *.* TO limited');
+    await accounts.set(ACCOUNTS);
   });
 
   test('an unavailable node gets new accounts after its restart', async ({ skip }) => {

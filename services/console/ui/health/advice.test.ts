@@ -26,6 +26,7 @@ test('gives no advice without problems or without data', () => {
 test.each([
   ['embedded ClickHouse', 'restarts ClickHouse automatically'],
   ['retention', 'every hour'],
+  ['readers', 'Fix the named cause'],
   ['restored', 'Wait'],
   ['broken_parts', 'questlog verify'],
   ['workers', 'restarts the worker automatically'],

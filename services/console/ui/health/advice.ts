@@ -128,6 +128,8 @@ const ACTIONS: Readonly<Record<string, string>> = {
   disk: ALMOST_FULL,
   log_file: 'Stop Questlog, run npx questlog compact, and start it again.',
   retention: 'Fix the named cause. Questlog tries again every hour. See docs/operating/retention.md.',
+  readers:
+    'Fix the named cause. Questlog tries again every 5 s. See the section on accounts of studios in docs/operating/kafka.md.',
   restored:
     'Wait: the projector is filling the restored tables. Requests that need missing data get a 503 until then.',
   broken_parts:
