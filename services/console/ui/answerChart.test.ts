@@ -52,6 +52,14 @@ test('draws a line for each of the four categories with the largest sums', () =>
   expect(Object(chart).series[1]).toEqual({ name: 'f', values: [5, null] });
 });
 
+test('draws a line for each of two columns with the same name', () => {
+  const meta = ['DateTime', 'UInt64', 'UInt64'].map((type) => ({ name: 'count()', type }));
+
+  expect(chartOf({ meta, data: [['2026-01-01 00:00:00', '1', '2']] })).toMatchObject({
+    series: [{ values: [1] }, { values: [2] }],
+  });
+});
+
 test('draws a bar for each row with a category and a number', () => {
   const meta = columns('LowCardinality(Nullable(String))', 'UInt64');
 

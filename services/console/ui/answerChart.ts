@@ -16,14 +16,14 @@ export function chartOf({ meta, data }: Answer) {
   const numbers = meta.flatMap(({ type }, i) => (isNumeric(type) ? [i] : []));
   if (!IS_TIME.test(type) || numbers.length === 0) return undefined;
   const hasCategories = meta.length === 3 && numbers[0] === 2;
-  const lines = new Map<string, Map<number, number>>();
+  const lines = new Map<string | number, Map<number, number>>();
   for (const row of data) {
     const time = secondsOf(row[0] ?? '', type);
     if (Number.isNaN(time)) continue;
     for (const i of numbers) {
-      const name = hasCategories ? categoryOf(row[1]) : (meta[i]?.name ?? '');
-      const line = lines.get(name) ?? new Map<number, number>();
-      lines.set(name, line);
+      const key = hasCategories ? categoryOf(row[1]) : i;
+      const line = lines.get(key) ?? new Map<number, number>();
+      lines.set(key, line);
       if (line.has(time)) return 'No chart: several rows have the same time.';
       line.set(time, isNull(row[i]) ? Number.NaN : Number(row[i]));
     }
@@ -35,7 +35,10 @@ export function chartOf({ meta, data }: Answer) {
   const drawn = (value = Number.NaN) => (Number.isNaN(value) ? null : value);
   return {
     times,
-    series: shown.map(([name, line]) => ({ name, values: times.map((time) => drawn(line.get(time))) })),
+    series: shown.map(([key, line]) => ({
+      name: typeof key === 'number' ? (meta[key]?.name ?? '') : key,
+      values: times.map((time) => drawn(line.get(time))),
+    })),
     hiddenLines: lines.size - shown.length,
   };
 }
@@ -77,7 +80,7 @@ function categoryOf(text: string | null | undefined): string {
   return isNull(text) ? '–' : String(text);
 }
 
-function largest(lines: ReadonlyMap<string, ReadonlyMap<number, number>>) {
+function largest(lines: ReadonlyMap<string | number, ReadonlyMap<number, number>>) {
   const sumOf = (line: ReadonlyMap<number, number>) =>
     [...line.values()].reduce((sum, value) => sum + (value || 0), 0);
   return [...lines].sort(([, a], [, b]) => sumOf(b) - sumOf(a)).slice(0, MAX_CATEGORIES);

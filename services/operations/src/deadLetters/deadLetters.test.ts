@@ -120,13 +120,22 @@ test('lists open dead letters, the newest first, by group, topic, cause, and tim
   expect(opened.get(GROUPS.projectEvents)).toBe(3);
 });
 
-test('reports 0 for groups without dead letters, and nothing after its reader has failed', async () => {
+test('reports 0 for groups without dead letters, and nothing while its reader has failed', async () => {
   const { log, ingest, opened } = await aDeployment();
-  const { promise: failed, reject } = Promise.withResolvers<never>();
-  await ingest(withMethods(log, { tail: async (of) => withMethods(await log.tail(of), { failed }) }));
+  const [first, second] = [Promise.withResolvers<never>(), Promise.withResolvers<void>()];
+  let readers = 0;
+  const tail: typeof log.tail = async (of) => {
+    readers += 1;
+    if (readers === 1) return withMethods(await log.tail(of), { failed: first.promise });
+    await second.promise;
+    return await log.tail(of);
+  };
+  await ingest(withMethods(log, { tail }));
   await expect.poll(() => opened.get(GROUPS.link)).toBe(0);
-  reject(new Unavailable('the log does not answer'));
+  first.reject(new Unavailable('the log does not answer'));
   await expect.poll(() => [...opened]).toEqual([]);
+  second.resolve();
+  await expect.poll(() => opened.get(GROUPS.link)).toBe(0);
 });
 
 test('shows a record as decoded by the schema of its topic, or shows its bytes', async () => {

@@ -241,10 +241,18 @@ class DeadLetterView {
     this.#context = context;
     this.#codec = codec;
     this.#open = coalesceCalls(() => this.#follow());
-    const { signal } = this.#stopped;
-    const onDelay = (cause: Error): void => context.logger.error('dead_letters_unread', cause);
     context.health.warn('dead_letters', () => openWarning(this.#index));
-    retry(this.#open, { signal, onDelay }).catch((error: unknown) => this.#failed(error));
+    const keepOpen = async (): Promise<void> => {
+      await this.#open();
+      await this.#tail?.failed;
+    };
+    const options = {
+      signal: this.#stopped.signal,
+      isRetryable: () => true,
+      onDelay: (cause: Error) => this.#failed(cause),
+    };
+    // Rejects only after `close`.
+    retry(keepOpen, options).catch(() => undefined);
   }
 
   async caughtUp(): Promise<DeadLetterIndex> {
@@ -277,12 +285,11 @@ class DeadLetterView {
     });
     [this.#index, this.#tail] = [index, tail];
     this.#setGauges(index);
-    // Discards the failed reader. The next request reads the dead-letter topic from its start with a new reader. Until then, the
-    // metric has no values, because an alert fires if the metric is missing.
-    tail.failed.catch((error: unknown) => {
+    // Discards the failed reader. A new reader reads the dead-letter topic from its start. Until then, the metric has no values,
+    // because an alert fires if the metric is missing.
+    tail.failed.catch(() => {
       this.#tail = undefined;
       this.#context.metrics.deadLettersOpen.reset();
-      this.#failed(error);
     });
     if (this.#stopped.signal.aborted) await tail.close();
   }
