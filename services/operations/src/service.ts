@@ -57,7 +57,7 @@ export async function startOperations(
   lifecycle.onStop('lag of the groups', watchLag(context));
   lifecycle.onStop('differences of the ledger', watchLedger(context));
   lifecycle.onStop('parts of the tables', watchParts(context));
-  lifecycle.onStop('disks of ClickHouse', watchDisks(context));
+  lifecycle.onStop('disks', watchDisks(context));
   startRetention(context);
   lifecycle.onStop('heartbeats', writeHeartbeats(directory, clock, logger));
   const { events, reports } = context.projections;

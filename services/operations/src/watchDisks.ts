@@ -1,37 +1,46 @@
-/** Reports the use of the fullest disk of ClickHouse. In a cluster, the disks of all nodes count. */
+/** Reports the use of the fullest disk of ClickHouse, and of the fullest disk of the Kafka brokers. */
 import { onEachNode } from '@questlog/runtime/clickhouse/cluster/eachNode';
+import type { Disk } from '@questlog/runtime/log/log';
 import { runPeriodically } from '@questlog/runtime/process/waiting';
 import type { OperationsContext } from './context.ts';
 
 const INTERVAL_MS = 30_000;
 
-const FULLEST = `SELECT toFloat64(total_space - free_space) AS used, toFloat64(total_space) AS total FROM system.disks
-  WHERE total_space > 0 ORDER BY used / total DESC LIMIT 1`;
+const DISKS = `SELECT toFloat64(total_space) AS totalBytes, toFloat64(free_space) AS freeBytes FROM system.disks`;
 
-interface Disk {
-  readonly used: number;
-  readonly total: number;
+type DiskContext = Pick<OperationsContext, 'store' | 'log' | 'metrics'>;
+
+/** Periodically measures the disks. Returns a function that stops the measurements. */
+export function watchDisks({ store, log, metrics }: DiskContext): () => Promise<void> {
+  const watch = (resource: string, read: () => Promise<readonly Disk[]>): (() => Promise<void>) => {
+    let fullest: Disk | undefined;
+    metrics.resources.add({
+      resource,
+      get limit() {
+        return fullest?.totalBytes ?? 0;
+      },
+      used: () => fullest && fullest.totalBytes - fullest.freeBytes,
+    });
+    const measure = async (): Promise<void> => {
+      fullest = fullestOf(await read());
+    };
+    // Without an answer, or without the permission to read the disks, the use is unknown.
+    return runPeriodically(measure, { everyMs: INTERVAL_MS }, () => {
+      fullest = undefined;
+    });
+  };
+  const stops = [
+    watch('clickhouse_disk_bytes', async () =>
+      (await onEachNode(store, (node) => node.query<Disk>(DISKS))).flat(),
+    ),
+    watch('kafka_disk_bytes', async () => (await log.disks?.()) ?? []),
+  ];
+  return async () => void (await Promise.all(stops.map((stop) => stop())));
 }
 
-/** Periodically measures the disks of ClickHouse. Returns a function that stops the measurements. */
-export function watchDisks({
-  store,
-  metrics,
-}: Pick<OperationsContext, 'store' | 'metrics'>): () => Promise<void> {
-  let fullest: Disk | undefined;
-  metrics.resources.add({
-    resource: 'clickhouse_disk_bytes',
-    get limit() {
-      return fullest?.total ?? 0;
-    },
-    used: () => fullest?.used,
-  });
-  const measure = async (): Promise<void> => {
-    const disks = (await onEachNode(store, (node) => node.query<Disk>(FULLEST))).flat();
-    [fullest] = disks.toSorted((a, b) => b.used / b.total - a.used / a.total);
-  };
-  // Without ClickHouse, or without the right to read `system.disks`, the use is unknown.
-  return runPeriodically(measure, { everyMs: INTERVAL_MS }, () => {
-    fullest = undefined;
-  });
+function fullestOf(disks: readonly Disk[]): Disk | undefined {
+  const freeShare = ({ totalBytes, freeBytes }: Disk): number => freeBytes / totalBytes;
+  // Servers report no size for some disks, for example for object storage.
+  const measured = disks.filter(({ totalBytes }) => totalBytes > 0);
+  return measured.toSorted((a, b) => freeShare(a) - freeShare(b))[0];
 }

@@ -379,7 +379,7 @@ export const CLICKHOUSE = [
     title: 'Free disk space',
     unit: 'bytes',
     ...{ orange: 5 * 2 ** 30, red: 2 ** 30 },
-    description: 'The disk of the data folder, and the fullest disk of ClickHouse.',
+    description: 'The disk of the data folder, and the fullest disks of ClickHouse and of Kafka.',
     queries: {
       '{{resource}}': `min by (resource) (questlog_resource_limit{${DISKS}} - questlog_resource_used)`,
     },

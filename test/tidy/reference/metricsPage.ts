@@ -67,7 +67,7 @@ const RESOURCES = [
   '`replayable_events`: events in the cache of recent requests with an idempotency key, which is full in normal operation.',
   '`log_append_bytes`: appends that are not durable yet.',
   '`linker_open_reports`, `linker_open_event_ids`: open reports, and event ids that open reports name, in the partition with the most.',
-  '`data_folder_bytes`, `clickhouse_disk_bytes`: used bytes of the disk that contains the data folder, and of the fullest disk of ClickHouse.',
+  '`data_folder_bytes`, `clickhouse_disk_bytes`, `kafka_disk_bytes`: used bytes of the disk that contains the data folder, and of the fullest disks of ClickHouse and of Kafka.',
   '`clickhouse_query_connections`, `clickhouse_write_connections`, `s3_connections`: requests that use a connection or wait for a connection.',
 ];
 

@@ -61,11 +61,19 @@ export interface Log {
   /** Returns the partitions that currently accept no appends or return no records. The embedded log has no such method. */
   unavailablePartitions?(): readonly UnavailablePartition[];
 
+  /** Returns the disks of the log's servers. The embedded log has no such method. */
+  disks?(): Promise<readonly Disk[]>;
+
   /** Memory budget of appends that are not durable yet. Above the budget, appends fail with `Unavailable`. */
   readonly appendQueue?: BoundedResource;
 
   /** Stops all tails and consumers, waits for running appends, and closes the log. */
   close(): Promise<void>;
+}
+
+export interface Disk {
+  readonly totalBytes: number;
+  readonly freeBytes: number;
 }
 
 export interface OffsetRange {

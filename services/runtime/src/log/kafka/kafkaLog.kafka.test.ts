@@ -39,6 +39,15 @@ describeKafka('the log on Kafka', ({ brokers }) => {
     expect((await aLog()).id).not.toBe(one.id);
   });
 
+  test('returns the size and the free space of the disks of all brokers', async () => {
+    const disks = (await (await aLog()).disks?.()) ?? [];
+    expect(disks).toHaveLength(brokers.split(',').length);
+    for (const { totalBytes, freeBytes } of disks) {
+      expect(freeBytes).toBeGreaterThan(0);
+      expect(freeBytes).toBeLessThan(totalBytes);
+    }
+  });
+
   test('separates deployments by their prefix', async () => {
     const [one, other] = [await aLog(), await aLog()];
     const spec = aSpec();

@@ -10,6 +10,7 @@ import type {
   Committed,
   ConsumeOptions,
   Consumer,
+  Disk,
   Log,
   NewRecord,
   OffsetRange,
@@ -132,6 +133,10 @@ class KafkaLog implements Log {
     const pending = this.#catalog.limits(topic);
     this.#pendingLimits.set(topic, pending);
     return pending.then((limits) => this.#appendWithin(limits, partition, records, deadlineMs));
+  }
+
+  disks(): Promise<readonly Disk[]> {
+    return this.#catalog.disks();
   }
 
   async partitionCount(topic: string): Promise<number> {

@@ -123,7 +123,8 @@ function readPartition(reader: Reader, clusterTopic: string): PartitionResponse 
 
 const DIVERGING_EPOCH = 0;
 
-class Reader extends VarintReader {
+/** Reads the fields of a response. */
+export class Reader extends VarintReader {
   int16(): number {
     this.at += 2;
     return this.bytes.readInt16BE(this.at - 2);

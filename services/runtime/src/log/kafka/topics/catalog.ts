@@ -2,13 +2,14 @@
 import type { Broker, Cluster, Kafka } from 'kafkajs';
 import type { Logger } from '../../../process/logger.ts';
 import { coalesceCalls } from '../../../process/waiting.ts';
-import type { AddedPartitions, Committed, OffsetRange } from '../../log.ts';
+import type { AddedPartitions, Committed, Disk, OffsetRange } from '../../log.ts';
 import type { TopicLimits } from '../append/batchSize.ts';
 import { createCluster } from '../client/clusterAccess.ts';
 import type { PartitionHealth } from '../client/partitionHealth.ts';
 import { NO_LEADER } from '../client/patches.ts';
 import { ReplaceableClient } from '../client/replaceableClient.ts';
 import { withRetries } from '../client/retries.ts';
+import { brokerDisks } from './brokerDisks.ts';
 import { describeTopic, type TopicsDeps } from './topics.ts';
 
 export interface KafkaDeps {
@@ -43,6 +44,18 @@ export class BrokerCatalog {
   constructor(kafka: Kafka, admin: TopicsDeps) {
     this.#admin = admin;
     this.#clusters = new ReplaceableClient(() => createCluster(kafka, { readUncommitted: true }));
+  }
+
+  async disks(): Promise<readonly Disk[]> {
+    const { brokers } = await this.#admin.admin.use(RESPONSE_LIMIT_MS, (admin) => admin.describeCluster());
+    const nodeIds = brokers.map(({ nodeId }) => nodeId);
+    const reading = await this.#clusters.use(RESPONSE_LIMIT_MS, async (cluster) => {
+      // Does not reject, because the cluster's client would be replaced after a denied request.
+      const [result] = await Promise.allSettled([brokerDisks(cluster, nodeIds)]);
+      return result;
+    });
+    if (reading.status === 'rejected') throw reading.reason;
+    return reading.value;
   }
 
   /** Returns the cached limits of a topic. Concurrent calls resolve in order. @throws Error if the topic is missing. */
