@@ -74,11 +74,11 @@ function tenantMetrics(registers: MetricsRegistry[]) {
   return {
     tenantAccepted: tenantCounter(registers, {
       name: 'questlog_tenant_events_accepted_total',
-      help: `Events that the log confirmed, by tenant: one series for each of the ${MAX_TENANTS} tenants with the most events, and one (\`other\`) for the rest. Updated every two seconds.`,
+      help: `Events that the log confirmed, for the ${MAX_TENANTS} tenants with the most events, and for the rest (\`other\`). Updated every two seconds.`,
     }),
     tenantRateLimited: tenantCounter(registers, {
       name: 'questlog_tenant_rate_limited_total',
-      help: `Like \`questlog_rate_limited_total\`, but by tenant: one series for each of the ${MAX_TENANTS} tenants with the highest counts, and one (\`other\`) for the rest.`,
+      help: `Like \`questlog_rate_limited_total\`, but for the ${MAX_TENANTS} tenants with the highest counts, and for the rest (\`other\`).`,
     }),
   };
 }

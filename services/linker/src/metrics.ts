@@ -53,7 +53,7 @@ export function linkerMetrics(
     }),
     failedLookUps: new Counter({
       name: 'questlog_linker_look_up_failures_total',
-      help: 'Failed lookups. The linker repeats a failed lookup.',
+      help: 'Failed lookups, which the linker repeats.',
       labelNames: ['kind'],
       registers,
     }),
