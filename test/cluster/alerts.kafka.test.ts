@@ -119,15 +119,15 @@ describeKafka('alerts', (engines) => {
     await eventually(poll, Boolean, Number.POSITIVE_INFINITY);
   }
 
-  /** The limits contain 45 s, because ingest cannot append events while another fault stops a broker. */
+  /** The limits contain 30 to 45 s, because ingest cannot append events while another fault stops a broker. */
   async function breakProjector(): Promise<void> {
     const { projector } = services;
     await alerts.provoke({
       fault: 'the projector does not respond',
       alerts: {
         'QuestlogServiceAbsent projector': [5, 5],
-        QuestlogProjectionLate: [80, 30],
-        QuestlogProjectionSometimesLate: [90, 60],
+        QuestlogProjectionLate: [80, 60],
+        QuestlogProjectionSometimesLate: [90, 90],
       },
       begin: () => projector.freeze(),
       repair: () => projector.thaw(),
