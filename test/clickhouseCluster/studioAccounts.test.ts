@@ -20,6 +20,7 @@ import type { StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { openServerAccounts, type ServerAccounts } from '@questlog/runtime/clickhouse/studios/serverAccounts';
 import { requireVisibleRows } from '@questlog/runtime/clickhouse/studios/visibleRows';
 import { STUDIO_RULES, STUDIO_TABLES, type StudioReader } from '@questlog/runtime/clickhouse/studioTables';
+import { isOlderVersion } from '@questlog/runtime/clickhouse/waitForClickHouse';
 import { sha256Hex } from '@questlog/runtime/directory/directory';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -90,9 +91,7 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
     await accounts.set(ACCOUNTS);
     single = openAccounts({ nodes: [address], cluster: undefined, database: SINGLE });
     await single.set([SINGLE_STUDIO]);
-    const current = openAccounts({ minVersion: undefined });
-    isSupported = (await current.refusal()) === undefined;
-    await current.close();
+    isSupported = !isOlderVersion(await ask(0, 'SELECT version()'), '26.7.6.5');
   });
   afterAll(async () => {
     await single?.close();

@@ -67,9 +67,9 @@ export function sharedStatements(
 }
 
 export interface AccountStatements {
-  /** Create or change the account. The account has no grants yet if the account is new. */
+  /** Statements that create or change the account. A new account still has no grants after these statements. */
   readonly restrict: readonly string[];
-  /** Permits the account to read the tables. */
+  /** Statement that permits the account to read the tables. */
   readonly permit: string;
 }
 
@@ -99,7 +99,7 @@ export function accountStatements(
   };
 }
 
-/** Returns the statements that drop an account: first the user, and last the quota, which marks the account. */
+/** Returns the statements that drop an account. The last statement drops the quota, so that an interrupted drop is repeated. */
 export function dropStatements(database: string, node: NodeState, username: string): string[] {
   const tables = [...node.tables.keys()].filter((table) => node.policies.has(`${username} ${table}`));
   return [
