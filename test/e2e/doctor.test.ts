@@ -45,7 +45,10 @@ interface DoctorRun {
 async function runDoctor(env: Record<string, string>, run = once): Promise<DoctorRun> {
   const { code, stdout, stderr } = await run(['doctor', '--json'], env);
   expect(stderr).toBe('');
-  const findings: { check: string; state: string; found: string; cure?: string }[] = JSON.parse(stdout);
+  const findings: { check: string; state: string; found: string; cure?: string; page?: string }[] =
+    JSON.parse(stdout);
+  const withoutPage = findings.filter(({ state, page }) => state !== 'ok' && page === undefined);
+  expect(withoutPage).toEqual([]);
   return {
     code,
     states: Object.fromEntries(findings.map(({ check, state }) => [check, state])),
@@ -106,6 +109,8 @@ test('each failure names its remedy and is exit code 1', async () => {
     runDoctor({ ...remote, QUESTLOG_ADMIN_TOKEN: 'some other token' }),
   ]);
 
+  const { stdout } = await once(['doctor'], { ...local, QUESTLOG_PROT: '1' });
+  expect(stdout).toMatch(/fail +settings .*; see https:.*\/docs\/reference\/config\.md$/m);
   expect(settings).toMatchObject({ code: 1, states: { settings: 'fail' } });
   expect(settings.cureOf('settings')).toContain('QUESTLOG_PROT: there is no such setting');
   expect(folder).toMatchObject({ code: 1, states: { 'data folder': 'fail' } });
@@ -134,9 +139,9 @@ test('a product that is not ready, has no reader, and has a different clock is r
   expect(code).toBe(1);
   expect(states).toEqual({
     ...{ Questlog: 'ok', Node: 'ok', settings: 'ok', 'admin listener': 'ok', readiness: 'warn' },
-    ...{ clock: 'warn', ClickHouse: 'warn', 'game listener': 'fail' },
+    ...{ clock: 'warn', 'ClickHouse reader': 'warn', 'game listener': 'fail' },
   });
   expect(cureOf('readiness')).toContain('linker: partition 3 has not moved');
-  expect(cureOf('ClickHouse')).toContain('CLICKHOUSE_READER_URL');
+  expect(cureOf('ClickHouse reader')).toContain('CLICKHOUSE_READER_URL');
   expect(cureOf('game listener')).toContain('/health answers 400');
 });

@@ -10,12 +10,32 @@ import type { AdminEndpoint } from './connection.ts';
 import { example } from './manage.ts';
 import { forTerminal, jsonText } from './print.ts';
 
+/** The page of the documentation that describes the cure, for each check that can fail. */
+const PAGES = {
+  Node: 'README.md#start',
+  settings: 'docs/reference/config.md',
+  'data folder': 'docs/operating/one-process.md',
+  disk: 'docs/operating/runbooks/full-disk.md',
+  credentials: 'docs/operating/one-process.md',
+  'admin listener': 'docs/operating/runbooks/README.md#on-another-machine-or-in-a-container',
+  readiness: 'docs/operating/alerts.md#warnings',
+  clock: 'docs/operating/linker.md',
+  'admin token': 'docs/operating/tokens.md#the-admin-token',
+  ClickHouse: 'docs/operating/outages.md',
+  'ClickHouse reader': 'docs/operating/kafka.md#an-account-for-queries',
+  'game listener': 'docs/operating/production.md#proxy',
+} as const;
+
+type Check = keyof typeof PAGES;
+
 export interface Finding {
-  readonly check: string;
+  readonly check: Check | 'Questlog';
   readonly state: 'ok' | 'warn' | 'fail';
   readonly found: string;
   readonly cure?: string;
 }
+
+const DOCUMENTATION = 'https://github.com/questlog/questlog/blob/main/';
 
 const COLOUR = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 const NODE_MAJOR = 24;
@@ -32,16 +52,27 @@ export function doctorCommand(version: string, env: NodeJS.ProcessEnv): Command 
     .option('--json', 'print JSON');
   example(command, 'questlog doctor');
   return command.action(async ({ json = false }: { json?: boolean }) => {
-    const findings: Finding[] = [{ check: 'Questlog', state: 'ok', found: version }, ...(await examine(env))];
+    const checks: Finding[] = [{ check: 'Questlog', state: 'ok', found: version }, ...(await examine(env))];
+    const findings = checks.map(withPage);
     process.stdout.write(json ? `${jsonText(findings)}\n` : table(findings));
     if (findings.some(({ state }) => state === 'fail')) process.exitCode = 1;
   });
 }
 
-function table(findings: readonly Finding[]): string {
+type FindingWithPage = Finding & { readonly page?: string };
+
+function withPage(finding: Finding): FindingWithPage {
+  const { check, state } = finding;
+  return state === 'ok' || check === 'Questlog'
+    ? finding
+    : { ...finding, page: DOCUMENTATION + PAGES[check] };
+}
+
+function table(findings: readonly FindingWithPage[]): string {
   const width = Math.max(...findings.map(({ check }) => check.length));
-  const lines = findings.map(({ check, state, found, cure }) => {
-    const text = forTerminal(cure === undefined ? found : `${found}; ${cure}`).replace(/\s+/g, ' ');
+  const lines = findings.map(({ check, state, found, cure, page }) => {
+    const parts = [found, cure, page && `see ${page}`].filter((part) => part !== undefined);
+    const text = forTerminal(parts.join('; ')).replace(/\s+/g, ' ');
     return `${styleText(COLOUR[state], state.padEnd(4))}  ${check.padEnd(width)}  ${text}\n`;
   });
   return lines.join('');
@@ -58,7 +89,7 @@ async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
     findings.push({ check: 'settings', state: 'ok', found: 'valid' });
   } catch (error) {
     const found = messageOf(error).replace(/^settings: /, '');
-    return [...findings, { check: 'settings', state: 'fail', found, cure: SETTINGS_CURE }];
+    return [...findings, { check: 'settings', state: 'fail', found, cure: 'correct the setting' }];
   }
   let target = { adminUrl: config.adminUrl, adminToken: config.adminToken, gameUrl: config.url };
   if (config.adminUrl === '') {
@@ -78,7 +109,6 @@ async function examine(env: NodeJS.ProcessEnv): Promise<Finding[]> {
   return [...findings, await gameFinding(target.gameUrl)];
 }
 
-const SETTINGS_CURE = 'docs/reference/config.md lists the allowed values';
 const START_CURE =
   'run npm start, or set QUESTLOG_DATA_DIR to the data folder or QUESTLOG_ADMIN_URL to the address of a Questlog';
 
@@ -172,7 +202,7 @@ async function adminFindings(url: string): Promise<Finding[]> {
     const { problems = {}, warnings = {} }: Readiness = JSON.parse(readiness);
     const findingsOf = (state: 'fail' | 'warn', sentences: Sentences): Finding[] =>
       Object.entries(sentences).map(([name, sentence]) => {
-        return { check: 'readiness', state, found: `${name}: ${sentence}`, cure: READINESS_CURE };
+        return { check: 'readiness', state, found: `${name}: ${sentence}` };
       });
     const listener: Finding = { check, state: 'ok', found: url };
     return [listener, ...findingsOf('fail', problems), ...findingsOf('warn', warnings), clock];
@@ -187,8 +217,6 @@ interface Readiness {
   readonly problems?: Sentences;
   readonly warnings?: Sentences;
 }
-
-const READINESS_CURE = 'docs/operating/alerts.md explains the warnings';
 
 async function gameFinding(gameUrl: string): Promise<Finding> {
   const check = 'game listener';
@@ -222,7 +250,8 @@ async function clickhouseFinding(admin: AdminEndpoint): Promise<Finding> {
       );
     }
     if (code === 'query_not_allowed') {
-      return { ...failed(check, error, 'questlog sql does not work until this is fixed'), state: 'warn' };
+      const cure = 'questlog sql does not work until this is fixed';
+      return { ...failed('ClickHouse reader', error, cure), state: 'warn' };
     }
     return failed(
       check,
@@ -236,16 +265,16 @@ function answerOf(url: string): Promise<Response> {
   return fetch(url, { signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) });
 }
 
-function unexpectedAnswer(check: string, url: string, { status }: Response): Finding {
+function unexpectedAnswer(check: Check, url: string, { status }: Response): Finding {
   const cure = 'another program listens at this address: set the address of Questlog';
   return { check, state: 'fail', found: `${url} answers ${status}`, cure };
 }
 
-function unreachable(check: string, url: string, name: string): Finding {
+function unreachable(check: Check, url: string, name: string): Finding {
   const cure = `start Questlog (npm start), or set ${name} to its address`;
   return { check, state: 'fail', found: `no answer from ${url}`, cure };
 }
 
-function failed(check: string, error: unknown, cure: string): Finding {
+function failed(check: Check, error: unknown, cure: string): Finding {
   return { check, state: 'fail', found: messageOf(error), cure };
 }
