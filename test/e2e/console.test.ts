@@ -217,6 +217,8 @@ describeInChromium('an operator at the console', () => {
     expect([field, problem, times, requests, sample]).toEqual([
       ...['/eventTypePOST /v1/ingest/events', 'field_required', '2', '1', '{"evenType":"jump"}'],
     ]);
+    const meaning = rejected.getByRole('link', { name: 'field_required' });
+    expect(await meaning.getAttribute('href')).toMatch(/\/docs\/reference\/problems\.md#field_required$/);
     expect(await ignored.getByText('"<b>7</b>"', { exact: true }).count()).toBe(1);
     expect(await ignored.textContent()).toContain('in an event of type checkpoint');
     await game.post(anEvent({ occurredAt: '1970-01-01T00:00:00Z' }));

@@ -29,7 +29,7 @@ describeInChromium('the overview', () => {
     const page = await chromium.signedIn(shared.product, 'tail');
     await page.getByRole('banner').getByRole('combobox').selectOption(game.projectId);
     await page.getByRole('navigation').getByRole('link', { name: 'Overview' }).click();
-    await figure(page, 'Active players').getByText('2', { exact: true }).waitFor();
+    await figure(page, 'Active sessions').getByText('2', { exact: true }).waitFor();
     await figure(page, 'Rejections').getByText('1', { exact: true }).waitFor();
     await figure(page, 'Tenants over quota')
       .getByText(/^[1-9]/)
@@ -47,7 +47,7 @@ describeInChromium('the overview', () => {
       Health: 'Health',
       'Events per minute': 'Live tail',
       Rejections: 'Rejects',
-      'Active players': 'SQL',
+      'Active sessions': 'SQL',
     };
     for (const [name, heading] of Object.entries({ ...pages, 'Tenants over quota': 'Quota' })) {
       await figure(page, name).click();

@@ -81,7 +81,7 @@ const SHOWS: Readonly<Record<string, (page: Page, address: string) => Promise<vo
   },
   overview: async (page) => {
     const figure = (name: string) => page.getByRole('link', { name });
-    for (const name of ['Events per minute', 'Active players', 'Tenants over quota']) {
+    for (const name of ['Events per minute', 'Active sessions', 'Tenants over quota']) {
       await eventually(
         async () => numberIn(/([\d,]+)/, await figure(name).locator('strong').textContent()),
         (shown) => shown > 0,

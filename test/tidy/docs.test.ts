@@ -1,5 +1,6 @@
 /** Checks that pages are linked, and that linked files, headings, and commands exist. */
 import { posix } from 'node:path';
+import { PROBLEMS } from '@questlog/schemas/http/problem';
 import { expect, test } from 'vitest';
 import { lineAt, manifestOf, projectFiles, textOf } from './projectFiles.ts';
 import { expectNone } from './violations.ts';
@@ -38,6 +39,30 @@ test('every relative link leads to an existing file, folder, or heading', () => 
         return [`${page}:${line}: ${target} does not exist`];
       if (anchor === undefined || !target.endsWith('.md') || headingsOf(target).includes(anchor)) return [];
       return [`${page}:${line}: ${target} has no heading #${anchor}`];
+    }),
+  );
+});
+
+test('every page and anchor that the console, the command line, or the rules name exists', () => {
+  const named = files
+    .filter((path) => /^(services|deploy)\/.*\.(ts|yaml)$/.test(path) && !path.endsWith('.test.ts'))
+    .flatMap((path) =>
+      [...textOf(path).matchAll(/(?<page>(?:docs\/[\w/-]+|'README)\.md)(?:#(?<anchor>[\w-]+))?/g)].map(
+        ({ groups }) => ({
+          path,
+          page: groups?.['page']?.replace("'", '') ?? '',
+          anchor: groups?.['anchor'],
+        }),
+      ),
+    );
+  const codes = Object.keys(PROBLEMS).map((anchor) => {
+    return { path: 'services/console/ui/pages/rejects.ts', page: 'docs/reference/problems.md', anchor };
+  });
+  expectNone(
+    [...named, ...codes].flatMap(({ path, page, anchor }) => {
+      if (!files.includes(page)) return [`${path}: ${page} does not exist`];
+      if (anchor === undefined || headingsOf(page).includes(anchor)) return [];
+      return [`${path}: ${page} has no heading #${anchor}`];
     }),
   );
 });

@@ -2,7 +2,7 @@
 import type { ProjectOutput } from '@questlog/schemas/http/admin';
 import { render, type VNode } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { decodeAddress, Failure, html } from './html.ts';
+import { DocsLink, decodeAddress, Failure, html } from './html.ts';
 import { PAGES, type Page } from './pages.ts';
 import { request, SIGNED_OUT } from './request.ts';
 import { useGet } from './resource.ts';
@@ -77,7 +77,7 @@ function Console({ onSignOut }: { onSignOut: () => void }): VNode {
       )}
     </nav>
     <main>
-      ${page.under === undefined && html`<h1>${page.title}</h1>`}
+      ${page.under === undefined && html`<div class="page-head"><h1>${page.title}</h1>${page.docs && html`<${DocsLink} path=${page.docs}>Documentation<//>`}</div>`}
       <${Failure} error=${error ?? failure} />
       ${value && html`<${page.view} key=${`${page.path}/${route.argument}`} project=${project} projects=${projects} argument=${route.argument} onProjects=${refresh} />`}
     </main>

@@ -3,7 +3,7 @@ import { readElements } from '@questlog/ingest/events/core/envelope';
 import { elementsRejection, scanRequest } from '@questlog/ingest/events/core/scanBody';
 import { problemAnswer } from '@questlog/runtime/http/problems';
 import { PROBLEMS } from '@questlog/schemas/http/problem';
-import { code, entry, fence, list, page } from './markdown.ts';
+import { code, fence, page } from './markdown.ts';
 
 const REQUEST = `[{"sessionId": "7846b5f4-39dd-4381-b200-dbc9f59749ad", "eventType": "checkpoint"},
  {"eventType": "level_up"}]`;
@@ -16,7 +16,8 @@ export function problemsPage(): string {
     'The content type of every error is `application/problem+json` (RFC 9457). The meaning of a problem code never changes. The field `title` describes\nthe code, and the field `detail` describes the cause in this request. The fields `error` and `message` repeat `title` and `detail` for older\ngame clients.',
     ...statuses.flatMap(([status, problems]) => [
       `## ${status}`,
-      list(problems.map(([name, [, title]]) => entry(code(name), title))),
+      // Each code is a heading, so that the console can link to the code.
+      ...problems.map(([name, [, title]]) => `### ${code(name)}\n\n${title}.`),
     ]),
     '## Example',
     'For each invalid element of a batch, the field `errors` has the index in the array, a JSON pointer (RFC 6901), the code, and the detail. The\nfield `instance` and the header `X-Request-Id` contain the request id. In this example, the second event names no session, but revision A\nrequires a session:',

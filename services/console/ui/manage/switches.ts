@@ -2,7 +2,7 @@
 import type { ProjectOutput, SwitchOutput } from '@questlog/schemas/http/admin';
 import type { VNode } from 'preact';
 import { type Field, FormDialog, type Values } from '../form.ts';
-import { type Column, html, Table, Time } from '../html.ts';
+import { type Column, DocsLink, html, Table, Time } from '../html.ts';
 import { get, request } from '../request.ts';
 import { show, useResource } from '../resource.ts';
 import type { FormProps } from './entityForm.ts';
@@ -29,7 +29,7 @@ export function Switches(props: {
   );
   if (switched.length === 0) return null;
   return html`<div class="part">
-    <div class="part-head"><h2>Switches</h2></div>
+    <div class="part-head"><h2>Switches</h2><${DocsLink} path="docs/operating/switches.md">About switches<//></div>
     <p>For each event, the first matching switch of its project applies.</p>
     ${show(rows, (value) => html`<${Table} label="Switches" rows=${value} columns=${columnsOf(onRemove)} />`)}
   </div>`;

@@ -4,7 +4,7 @@ import type { ComponentChildren, VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Field, Values } from '../form.ts';
 import { count } from '../format.ts';
-import { type Column, html, type PageProps, Table, Time } from '../html.ts';
+import { type Column, DocsLink, html, type PageProps, Table, Time } from '../html.ts';
 import { EntityForm, type FormProps } from '../manage/entityForm.ts';
 import { LimitsForm, limitsText, RetentionForm, retentionText } from '../manage/limits.ts';
 import { DropReaderForm, ReaderForm, RotateReaderForm } from '../manage/readers.ts';
@@ -69,18 +69,18 @@ function Lists(props: PageProps & Entities & { onChange: () => void }): VNode {
   const sendTest = (of: ProjectOutput) =>
     setTest((last) => ({ project: of, number: (last?.number ?? 0) + 1 }));
   return html`
-    <${Section} title="Tenants" action="New tenant" onAction=${() => setOpened({ kind: 'tenant', of: undefined })}
+    <${Section} title="Tenants" docs="docs/operating/quotas.md" action="New tenant" onAction=${() => setOpened({ kind: 'tenant', of: undefined })}
       rows=${tenants} columns=${tenantColumns(setOpened)}
       whenEmpty="No tenant yet. A tenant is a studio. Each tenant has its own quota and its own order of events." />
-    <${Section} title="Projects" action="New project" isOff=${tenants.length === 0} onAction=${() => setOpened({ kind: 'project', of: undefined })}
+    <${Section} title="Projects" docs="docs/operating/rate-limits.md" action="New project" isOff=${tenants.length === 0} onAction=${() => setOpened({ kind: 'project', of: undefined })}
       rows=${projects} columns=${projectColumns(tenantNames, setOpened, sendTest)}
       whenEmpty="No project yet. A project is a game of a tenant. Create the tenant first." />
     <${Switches} projects=${projects} onRemove=${(of: SwitchRow) => setOpened({ kind: 'remove switch', of })} />
     ${test && html`<${TestEvent} key=${`${test.project.id} ${test.number}`} project=${test.project} />`}
-    <${Section} title="Access tokens" action="New token" isOff=${projects.length === 0} onAction=${() => setOpened({ kind: 'token' })}
+    <${Section} title="Access tokens" docs="docs/operating/tokens.md" action="New token" isOff=${projects.length === 0} onAction=${() => setOpened({ kind: 'token' })}
       rows=${tokens} columns=${tokenColumns(projectNames, setOpened)}
       whenEmpty="No token yet. A game sends a token with every request. Create the project first." />
-    <${Section} title="Readers" action="New reader" isOff=${tenants.length === 0} onAction=${() => setOpened({ kind: 'reader' })}
+    <${Section} title="Readers" docs="docs/operating/kafka.md#accounts-of-studios" action="New reader" isOff=${tenants.length === 0} onAction=${() => setOpened({ kind: 'reader' })}
       rows=${readers} columns=${readerColumns(tenantNames, projectNames, setOpened)}
       whenEmpty="No reader yet. A reader is an account of ClickHouse that sees only the rows of one tenant or project." />
     ${opened && dialogOf(opened, { ...props, projects, onClose: () => setOpened(undefined), onMade: setSecret })}
@@ -127,6 +127,8 @@ function dialogOf(
 
 function Section<Row>(props: {
   title: string;
+  /** Page of the documentation about the section. */
+  docs: string;
   action: string;
   isOff?: boolean;
   onAction: () => void;
@@ -134,9 +136,9 @@ function Section<Row>(props: {
   columns: readonly Column<Row>[];
   whenEmpty: string;
 }): VNode {
-  const { title, action, isOff = false, onAction, ...table } = props;
+  const { title, docs, action, isOff = false, onAction, ...table } = props;
   return html`<div class="part">
-    <div class="part-head"><h2>${title}</h2><button class="plain" disabled=${isOff} onClick=${onAction}>${action}</button></div>
+    <div class="part-head"><h2>${title}</h2><${DocsLink} path=${docs}>About ${title.toLowerCase()}<//><button class="plain" disabled=${isOff} onClick=${onAction}>${action}</button></div>
     <${Table} label=${title} ...${table} />
   </div>`;
 }

@@ -10,7 +10,7 @@ import { Severity, titleOf } from '../report/labels.ts';
 import type { Row } from '../request.ts';
 import { show, useGet, useSql } from '../resource.ts';
 
-type Figures = { readonly seconds: number } & Row<'events' | 'players' | 'rejected' | 'answered' | 'failed'>;
+type Figures = { readonly seconds: number } & Row<'events' | 'sessions' | 'rejected' | 'answered' | 'failed'>;
 type NewReport = Row<'id' | 'title' | 'severity' | 'receivedAt'>;
 
 const REFRESH_MS = 10_000;
@@ -25,13 +25,13 @@ const FIGURES_QUERY = `SELECT 240 + toSecond(now()) AS seconds,
   (SELECT toString(sum(count)) FROM event_counts_by_minute
     WHERE minute > toStartOfMinute(now('UTC')) - INTERVAL 5 MINUTE AND ${OF_PROJECT}) AS events,
   (SELECT toString(uniq(session_id)) FROM events WHERE received_at > now() - INTERVAL 5 MINUTE
-    AND id_at > now() - INTERVAL 1 DAY AND ${OF_PROJECT}) AS players,
+    AND id_at > now() - INTERVAL 1 DAY AND ${OF_PROJECT}) AS sessions,
   (SELECT toString(sum(count)) FROM rejects
     WHERE kind = 'rejected' AND minute > now() - INTERVAL 1 HOUR AND ${OF_PROJECT}) AS rejected,
   (SELECT (toString(sumIf(count, what IN ('accepted', 'replayed'))), toString(sumIf(count, what IN ('internal', 'unavailable'))))
     FROM received_by_process FINAL WHERE minute > now() - INTERVAL 1 DAY) AS outcomes,
   outcomes.1 AS answered, outcomes.2 AS failed`;
-const PLAYERS_QUERY = `SELECT project_id, session_id, count() AS events, max(received_at) AS newest FROM events
+const SESSIONS_QUERY = `SELECT project_id, session_id, count() AS events, max(received_at) AS newest FROM events
   WHERE received_at > now() - INTERVAL 5 MINUTE AND id_at > now() - INTERVAL 1 DAY
   GROUP BY project_id, session_id ORDER BY newest DESC LIMIT 100`;
 /** The events of each tenant in this month. The page Quota uses the same query. */
@@ -54,7 +54,7 @@ export function Overview({ project }: PageProps): VNode {
     <div class="cards narrow">
       <${HealthCard} ...${health} />
       <${Card} to="tail" name="Events per minute" value=${perMinute(now)}>stored in the last 5 minutes<//>
-      <${Card} to=${`ask/${encodeURIComponent(PLAYERS_QUERY)}`} name="Active players" value=${numberText(now?.players)}>sessions with an event in the last 5 minutes<//>
+      <${Card} to=${`ask/${encodeURIComponent(SESSIONS_QUERY)}`} name="Active sessions" value=${numberText(now?.sessions)}>with an event in the last 5 minutes<//>
       <${Card} to="rejects" name="Rejections" value=${numberText(now?.rejected)}>in the last hour<//>
       <${Card} to="quota" name="Tenants over quota" value=${overQuota(current(tenants), current(usage))}>this month<//>
     </div>

@@ -113,8 +113,7 @@ function RejectTables({ fields, steps, nowMs, range, project, projects }: Reject
   const hidden = project === undefined ? [] : ['Project'];
   const more = fields.length === MAX_ROWS ? ` Showing the ${count(MAX_ROWS)} most frequent.` : '';
   return html`<div>
-    <p class="status" role="status">Rejected: ${count(sumOf(rejected))}, ignored: ${count(sumOf(ignored))}, warned: ${count(sumOf(warned))}.${more}
-      <${DocsLink} path="docs/reference/problems.md">Meaning of the problem codes<//></p>
+    <p class="status" role="status">Rejected: ${count(sumOf(rejected))}, ignored: ${count(sumOf(ignored))}, warned: ${count(sumOf(warned))}.${more}</p>
     ${rejected.length > 0 && html`<${Chart} label="Rejected, by problem and field over time" totalOf=${range.name.toLowerCase()} ...${chartOf(steps, nowMs, range)} />`}
     <div class="beside">
       <div>
@@ -162,7 +161,10 @@ function columnsWith(nameOf: (id: string) => string): Column<RejectedField>[] {
     ['Sent value', Sample],
     [
       'Problem',
-      ({ code, kind }) => html`<span class="tag ${kind === 'warned' ? 'warn' : 'bad'}">${code}</span>`,
+      ({ code, kind }) =>
+        kind === 'warned'
+          ? html`<span class="tag warn">${code}</span>`
+          : html`<${DocsLink} path=${`docs/reference/problems.md#${code}`}><span class="tag bad">${code}</span><//>`,
     ],
     ['Times', ({ times }) => count(times), 'number'],
     ['Requests', ({ requests }) => count(requests), 'number'],
