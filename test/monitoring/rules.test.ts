@@ -204,10 +204,63 @@ test('each alert has samples for which it fires', () => {
   expect(Object.keys(CASES).toSorted()).toEqual(alerts.map(({ alert }) => alert).toSorted());
 });
 
-/** Samples for which a further branch of an alert fires. */
-const ALSO_FIRE: readonly (readonly [alert: string, series: Series])[] = [
-  ['QuestlogMeasurementMissing', { [DEAD_LETTERS]: '0x2 stale' }],
-  ['QuestlogMeasurementMissing', { [PARTS]: '10x2 stale' }],
+/** Time of the check, samples that fulfill only some of the conditions of a rule, and all alerts that fire. */
+const CONDITIONS: readonly (readonly [at: string, series: Series, firing: readonly string[]])[] = [
+  // Requests failed in the last hour only, and 5 hours of success precede this hour.
+  ['6h', { [FAILED]: '0x300 0+25x60' }, ['QuestlogEventsFail', 'QuestlogSomeEventsFail']],
+  // Less than 1.44 % of the requests fail.
+  ['70m', { [FAILED]: '0+10x6000' }, ['QuestlogEventsFail', 'QuestlogSomeEventsFail']],
+  // No request has failed for 36 minutes.
+  ['75m', { [FAILED]: '0+200x39 7800x60' }, ['QuestlogSomeEventsFail']],
+  // The traffic of the first 6 hours was 100 times as large, and no request failed.
+  [
+    '31h',
+    { [EVENTS]: '0+100000x360 36000000+1000x1500', [FAILED]: '0x360 0+4x1500' },
+    ['QuestlogSomeEventsFail'],
+  ],
+  // Less than 0.3 % of the requests fail.
+  ['25h', { [FAILED]: '0+2x6000' }, ['QuestlogSomeEventsFail']],
+  // No request has failed for 23 hours.
+  ['25h', { [FAILED]: '0+100x120 12000x6000' }, []],
+  // The projector has been late for 15 minutes.
+  ['320m', { [LAG]: '1x304 21x20' }, ['QuestlogProjectionLate']],
+  // The projector is late for 10 % of the time.
+  ['70m', { [LAG]: '21x0 1x8 '.repeat(9) }, ['QuestlogProjectionLate', 'QuestlogProjectionSometimesLate']],
+  // The projector has not been late for 35 minutes.
+  ['75m', { [LAG]: '21x39 1x60' }, ['QuestlogProjectionSometimesLate']],
+  // Prometheus did not scrape for 20 hours.
+  [
+    '40h',
+    { [BUILD]: '1x960 stale _x1198 1x300', [LAG]: `1x960 stale _x1198 ${'21x0 1x123 '.repeat(3)}` },
+    ['QuestlogProjectionSometimesLate'],
+  ],
+  // The projector is late for 2 % of the time.
+  ['25h', { [LAG]: '21x0 1x248 '.repeat(10) }, ['QuestlogProjectionSometimesLate']],
+  // The projector has not been late for 22 hours.
+  ['25h', { [LAG]: '21x180 1x1500' }, []],
+  // No process was ever scraped.
+  ['10m', { [BUILD]: '_x20' }, ['QuestlogAbsent']],
+  ['20m', { [DEAD_LETTERS]: '0x2 stale' }, ['QuestlogMeasurementMissing']],
+  ['20m', { [PARTS]: '10x2 stale' }, ['QuestlogMeasurementMissing']],
+  // Operations cannot read the oldest unprocessed record of a group, or the offsets of a group.
+  ['20m', { [LINK_LAG]: '1x2 stale' }, ['QuestlogMeasurementMissing']],
+  ['20m', { [LINK_LAG]: '1x2 stale _x8 1x20' }, []],
+  ['20m', { [LINK_LAG_AT]: '0+60x2 120x40' }, ['QuestlogMeasurementMissing']],
+  // Operations cannot read the log.
+  [
+    '10m',
+    { [LAG_AT]: '0+60x3 180x40', [LINK_LAG_AT]: '0+60x3 180x40' },
+    ['QuestlogLagUnknown', 'QuestlogProjectionLate'],
+  ],
+  // A process that has run for longer than the range of the rule counts a bug, or a truncation.
+  [
+    '20m',
+    { 'questlog_http_requests_total{route="/v1/reports",status="500"}': '0x15 1x20' },
+    ['QuestlogBugs'],
+  ],
+  ['70m', { [CUTS]: '0x65 1x20' }, ['QuestlogLogTruncated']],
+  ['10m', resource('data_folder_bytes', 91, 100), ['QuestlogDiskNearlyFull']],
+  ['10m', { ...resource('open_report_ids', 100, 100), ...resource('linker_open_reports', 100, 100) }, []],
 ];
 
 /** Samples of conditions that are no failure. */
@@ -220,6 +273,8 @@ const HARMLESS: readonly Series[] = [
       '99x40',
     'questlog_group_lag_timestamp_seconds{group="questlog-project-events",topic="questlog.events.v1",instance="other"}':
       '-120x40',
+    'questlog_group_lag_retention_ratio{group="questlog-project-events",topic="questlog.events.v1",instance="other"}':
+      '0.5x40',
   },
 ];
 
@@ -236,18 +291,15 @@ test.skipIf(promtool === undefined)('each alert fires above its threshold only, 
   const folder = mkdtempSync(join(tmpdir(), 'questlog-rules-'));
   try {
     const files = ['1m', '5m'].map((interval) => {
-      const tests = Object.entries(CASES).flatMap(([alert, { at, fires, quiet, others = [] }]) => {
-        if ((interval === '5m') !== at.endsWith('h')) return [];
-        return [
-          expecting([alert, ...others], at, { ...HEALTHY, ...fires }),
-          expecting(others, at, { ...HEALTHY, ...quiet }),
-        ];
-      });
-      if (interval === '1m')
-        tests.push(
-          ...ALSO_FIRE.map(([alert, series]) => expecting([alert], '20m', { ...HEALTHY, ...series })),
-          ...HARMLESS.map((series) => expecting([], '20m', { ...HEALTHY, ...series })),
-        );
+      const cases = Object.entries(CASES).flatMap(([alert, { at, fires, quiet, others = [] }]) => [
+        { at, series: fires, firing: [alert, ...others] },
+        { at, series: quiet, firing: others },
+      ]);
+      const further = CONDITIONS.map(([at, series, firing]) => ({ at, series, firing }));
+      const harmless = HARMLESS.map((series) => ({ at: '20m', series, firing: [] }));
+      const tests = [...cases, ...further, ...harmless]
+        .filter(({ at }) => (interval === '5m') === at.endsWith('h'))
+        .map(({ at, series, firing }) => expecting(firing, at, { ...HEALTHY, ...series }));
       const file = join(folder, `${interval}.json`);
       writeFileSync(file, JSON.stringify({ rule_files: [RULES], evaluation_interval: interval, tests }));
       return file;
