@@ -210,6 +210,8 @@ const CONDITIONS: readonly (readonly [at: string, series: Series, firing: readon
   ['6h', { [FAILED]: '0x300 0+25x60' }, ['QuestlogEventsFail', 'QuestlogSomeEventsFail']],
   // Less than 1.44 % of the requests fail.
   ['70m', { [FAILED]: '0+10x6000' }, ['QuestlogEventsFail', 'QuestlogSomeEventsFail']],
+  // Requests failed in the last 20 minutes only.
+  ['360m', { [FAILED]: '0x340 0+30x20' }, []],
   // No request has failed for 36 minutes.
   ['75m', { [FAILED]: '0+200x39 7800x60' }, ['QuestlogSomeEventsFail']],
   // The traffic of the first 6 hours was 100 times as large, and no request failed.
@@ -220,12 +222,16 @@ const CONDITIONS: readonly (readonly [at: string, series: Series, firing: readon
   ],
   // Less than 0.3 % of the requests fail.
   ['25h', { [FAILED]: '0+2x6000' }, ['QuestlogSomeEventsFail']],
+  // Requests failed in the last 2 hours only.
+  ['13h', { [FAILED]: '0x660 0+4x120' }, []],
   // No request has failed for 23 hours.
   ['25h', { [FAILED]: '0+100x120 12000x6000' }, []],
   // The projector has been late for 15 minutes.
   ['320m', { [LAG]: '1x304 21x20' }, ['QuestlogProjectionLate']],
   // The projector is late for 10 % of the time.
   ['70m', { [LAG]: '21x0 1x8 '.repeat(9) }, ['QuestlogProjectionLate', 'QuestlogProjectionSometimesLate']],
+  // The projector was late in the last 5 minutes only.
+  ['320m', { [LAG]: '1x314 21x20' }, []],
   // The projector has not been late for 35 minutes.
   ['75m', { [LAG]: '21x39 1x60' }, ['QuestlogProjectionSometimesLate']],
   // Prometheus did not scrape for 20 hours.
@@ -236,6 +242,8 @@ const CONDITIONS: readonly (readonly [at: string, series: Series, firing: readon
   ],
   // The projector is late for 2 % of the time.
   ['25h', { [LAG]: '21x0 1x248 '.repeat(10) }, ['QuestlogProjectionSometimesLate']],
+  // The projector was late once in 13 hours.
+  ['13h', { [LAG]: '1x739 21x0 1x500' }, []],
   // The projector has not been late for 22 hours.
   ['25h', { [LAG]: '21x180 1x1500' }, []],
   // No process was ever scraped.
