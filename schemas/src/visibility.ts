@@ -4,7 +4,7 @@ import type { Erasable, ErasedData } from './erased.ts';
 type Methods = 'visibleEvents' | 'areVisibleNotes' | `isVisible${string}`;
 export type Visibility = Pick<ErasedData, 'changes' | Extract<keyof ErasedData, Methods>>;
 
-/** Also decides what the projector writes, and names the erasures of hidden events, which the projector counts. */
+/** Decides what the projector writes, too, and names the erasures of hidden events, which the projector counts. */
 export type ProjectedVisibility = Visibility &
   Pick<ErasedData, 'isEmpty' | 'erasuresOfEvents' | 'isProjectedReport'>;
 

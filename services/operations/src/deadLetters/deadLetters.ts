@@ -285,8 +285,8 @@ class DeadLetterView {
     });
     [this.#index, this.#tail] = [index, tail];
     this.#setGauges(index);
-    // Discards the failed reader. A new reader reads the dead-letter topic from its start. Until then, the metric has no values,
-    // because an alert fires if the metric is missing.
+    // Discards the failed reader. A new reader reads the dead-letter topic from its start. Until the new reader has
+    // read the topic, the metric has no values, because an alert fires if the metric is missing.
     tail.failed.catch(() => {
       this.#tail = undefined;
       this.#context.metrics.deadLettersOpen.reset();

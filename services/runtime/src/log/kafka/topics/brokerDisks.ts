@@ -25,7 +25,7 @@ interface LogDirs extends Throttled {
 
 const DESCRIBE_LOG_DIRS: Request<LogDirs> = {
   ...{ apiKey: 35, apiVersion: 4, apiName: 'DescribeLogDirs', since: '3.3' },
-  // No tagged fields, an empty list of topics, and no tagged fields.
+  // The three bytes are: no tagged fields of the header, an empty list of topics, and no tagged fields of the request.
   body: Buffer.of(0, 1, 0),
   decode: (bytes) => {
     const reader = new Reader(bytes);

@@ -50,7 +50,7 @@ export class BrokerCatalog {
     const { brokers } = await this.#admin.admin.use(RESPONSE_LIMIT_MS, (admin) => admin.describeCluster());
     const nodeIds = brokers.map(({ nodeId }) => nodeId);
     const reading = await this.#clusters.use(RESPONSE_LIMIT_MS, async (cluster) => {
-      // Does not reject, because the cluster's client would be replaced after a denied request.
+      // Resolves even if the broker denies the request. After a rejection, `use` would replace the client of the cluster.
       const [result] = await Promise.allSettled([brokerDisks(cluster, nodeIds)]);
       return result;
     });
