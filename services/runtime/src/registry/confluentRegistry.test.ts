@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { ManualClock } from '../log/embedded/testing/testLog.ts';
 import { StartRefused, Unavailable } from '../process/errors.ts';
+import { silentLogger } from '../process/logger.ts';
 import { UNKNOWN_ID_CACHE_MS } from './confluentRegistry.ts';
 import { aRegistryStub, errorResponse, registryAt } from './testing/registryStub.ts';
 
@@ -22,6 +23,19 @@ test('sets the compatibility before it registers a schema, and a second start ge
   );
   expect(stub.levels.get('s')).toBe('FULL_TRANSITIVE');
   expect(await registryAt(stub.url).register('s', SCHEMA, 'FULL_TRANSITIVE')).toBe(first);
+});
+
+test('logs no warning if another process sets the compatibility of a new subject at the same time', async () => {
+  const stub = await aRegistryStub();
+  stub.respond = ({ method }) => {
+    if (method !== 'PUT') return undefined;
+    stub.levels.set('s', 'FULL_TRANSITIVE');
+    return errorResponse(409, 409, 'conflict');
+  };
+  const warned: string[] = [];
+  const logger = { ...silentLogger, warn: (event: string) => warned.push(event) };
+  expect(await registryAt(stub.url, { logger }).register('s', SCHEMA, 'FULL_TRANSITIVE')).toBe(1);
+  expect(warned).toEqual([]);
 });
 
 test('adds its prefix to every subject', async () => {

@@ -119,13 +119,14 @@ async function ensureCompatibility({
   compatibility,
 }: Registration): Promise<Compatibility> {
   const path = `/config/${encodeURIComponent(subject)}`;
-  const found = await requestRegistry(address, 'GET', path);
+  let found = await requestRegistry(address, 'GET', path);
   if (isNotFound(found)) {
     const set = await requestRegistry(address, 'PUT', path, { compatibility });
-    // Another process has set the compatibility at the same time. The next attempt reads the new value.
-    if (set.status === 409) throw new Unavailable(`the compatibility of ${subject} is being set`);
-    if (set.status !== 200) throw startRefused(address, `to set the compatibility of ${subject}`, set);
-    return compatibility;
+    if (set.status === 200) return compatibility;
+    if (set.status !== 409) throw startRefused(address, `to set the compatibility of ${subject}`, set);
+    // Another process has set the compatibility at the same time, which is normal at the first start of a deployment.
+    found = await requestRegistry(address, 'GET', path);
+    if (isNotFound(found)) throw new Unavailable(`the compatibility of ${subject} is being set`);
   }
   if (found.status !== 200) throw startRefused(address, `to return the compatibility of ${subject}`, found);
   const level = String(found.body['compatibilityLevel']).toUpperCase();
