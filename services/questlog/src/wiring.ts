@@ -30,7 +30,6 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import {
   type BoundedResources,
   createMetricsRegistry,
-  type Exposition,
   type MetricsRegistry,
   resourceMetrics,
   serviceMetrics,
@@ -103,11 +102,11 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   const ofAll = worker && combineWorkers(settings.workers, health, metrics);
   const exposition = ofAll?.exposition ?? metrics;
   const http = httpMetrics(metrics, deps.tracing);
-  const requestSeconds = worker === undefined ? http.requestSeconds : undefined;
-  const serving = { health: ofAll?.health ?? health, logger, metrics: { exposition, requestSeconds } };
+  const { engines, resources, durations } = measuredEngines(deps, metrics);
+  const withExemplars = worker === undefined ? [http.requestSeconds, ...durations] : undefined;
+  const serving = { health: ofAll?.health ?? health, logger, metrics: { exposition, withExemplars } };
   health.check(START, () => 'the directory is not read to its end yet');
   const isOperators = runs(service, 'operations');
-  const { engines, resources } = measuredEngines(deps, metrics);
   const isFirst = worker?.isFirst ?? true;
   const hasHealthListener = !isOperators && isFirst;
   const healthUrl = hasHealthListener ? await serveHealth(serving, toOperators, lifecycle) : undefined;
@@ -146,7 +145,7 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
   // Prefers this process's own address, because `QUESTLOG_URL` can be the address of another deployment.
   const gamesUrl = baseUrl ?? settings.url.replace(/\/$/, '');
   const adminUrl = isOperators
-    ? await startOperators(deps, parts, { metrics, exposition, resources, gamesUrl })
+    ? await startOperators(deps, parts, { metrics, exposition, withExemplars, resources, gamesUrl })
     : (healthUrl ?? urlOf(toOperators, toOperators.port));
   const urls = { baseUrl, adminUrl: isOperators ? adminUrl : settings.adminUrl };
   const ownLocal = local && isFirst ? await startLocal(deps, local, directory, urls) : undefined;
@@ -161,13 +160,16 @@ export async function wireServices(deps: WiringDeps): Promise<Running> {
 }
 
 /** Returns the engines. Adds metrics of appends and inserts to them. */
-function measuredEngines({ engines, local }: WiringDeps, metrics: MetricsRegistry) {
+function measuredEngines({ engines, local, tracing }: WiringDeps, metrics: MetricsRegistry) {
   const resources = resourceMetrics(metrics);
-  measureAppends(engines.log, appendMetrics(metrics));
+  const durations = [appendMetrics(metrics, tracing), insertMetrics(metrics, tracing)] as const;
+  const [appendSeconds, insertSeconds] = durations;
+  measureAppends(engines.log, appendSeconds);
   if (engines.log.appendQueue !== undefined) resources.add(engines.log.appendQueue);
   for (const connections of engines.store.connections ?? []) resources.add(connections);
   if (local !== undefined) resources.add(diskResource(local.dataDir));
-  return { resources, engines: { ...engines, store: measureInserts(engines.store, insertMetrics(metrics)) } };
+  const store = measureInserts(engines.store, insertSeconds);
+  return { resources, durations, engines: { ...engines, store } };
 }
 
 function addWarnings({ engines, local, lifecycle }: WiringDeps, { health, store }: ServiceDeps): void {
@@ -189,15 +191,16 @@ async function startOperators(
   {
     metrics,
     exposition,
+    withExemplars,
     resources,
     gamesUrl,
-  }: { metrics: MetricsRegistry; exposition: Exposition; resources: BoundedResources; gamesUrl: string },
+  }: HealthDeps['metrics'] & { metrics: MetricsRegistry; resources: BoundedResources; gamesUrl: string },
 ): Promise<string> {
   const { options, lifecycle, engines, local, adminToken } = deps;
   const address = addressOfOperators(deps.settings);
   const pages = await openConsole({ ...parts, exposition, adminToken, dataDir: local?.dataDir });
   const handlers = { ...pages.handlers, ...backupHandlers(deps, parts.store, local) };
-  const ownMetrics = operationsMetrics(metrics, parts.http, exposition, resources);
+  const ownMetrics = { ...operationsMetrics(metrics, parts.http, exposition, resources), withExemplars };
   const { reader, studioAccounts } = engines;
   parts.health.warn('readers', () => studioAccounts.warning());
   const context = { ...parts, adminToken, reader, studioAccounts, metrics: ownMetrics };

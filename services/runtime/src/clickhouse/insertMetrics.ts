@@ -1,27 +1,27 @@
 /** Measures inserts into ClickHouse. */
-import { Histogram } from 'prom-client';
-import type { MetricsRegistry } from '../process/metrics.ts';
+import { type MetricsRegistry, TracedHistogram, type TraceId } from '../process/metrics.ts';
 import type { Store } from './store.ts';
 
-export function insertMetrics(registry: MetricsRegistry) {
-  return new Histogram({
+export function insertMetrics(registry: MetricsRegistry, tracing?: TraceId) {
+  return new TracedHistogram(registry, tracing, {
     name: 'questlog_clickhouse_insert_duration_seconds',
     help: 'Time until ClickHouse has stored the rows of an insert, or the insert failed.',
     labelNames: ['table'],
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-    registers: [registry],
   });
 }
 
 /** Returns a store that measures its inserts. */
-export function measureInserts(store: Store, seconds: ReturnType<typeof insertMetrics>): Store {
+export function measureInserts(store: Store, seconds: TracedHistogram): Store {
   const { forPartition } = store;
   return {
     ...store,
     ...(forPartition && { forPartition: (partition) => measureInserts(forPartition(partition), seconds) }),
     insert: async (insert) => {
-      const end = seconds.startTimer({ table: insert.table });
-      await store.insert(insert).finally(end);
+      const startedMs = performance.now();
+      const { table } = insert;
+      const observe = (): void => seconds.observeInTrace({ table }, (performance.now() - startedMs) / 1000);
+      await store.insert(insert).finally(observe);
     },
   };
 }

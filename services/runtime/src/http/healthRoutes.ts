@@ -7,8 +7,13 @@ import type { Health } from '../process/health.ts';
 import { type Listener, listen } from '../process/listener/listen.ts';
 import type { ListenAddress } from '../process/listener/listenAddress.ts';
 import type { Logger } from '../process/logger.ts';
-import { type Exposition, exemplarsOf, OPEN_METRICS_TYPE, toOpenMetrics } from '../process/metrics.ts';
-import type { HttpMetrics } from './metrics.ts';
+import {
+  type Exposition,
+  exemplarsOf,
+  OPEN_METRICS_TYPE,
+  type TracedHistogram,
+  toOpenMetrics,
+} from '../process/metrics.ts';
 import { addRoutes, type Handlers } from './routes.ts';
 
 /** Matches an `Accept` header that names OpenMetrics 1.0. Prometheus lists this format first in its header. */
@@ -19,8 +24,8 @@ export interface HealthDeps {
   readonly logger: Logger;
   readonly metrics: {
     readonly exposition: Exposition;
-    /** Histogram with exemplars. Undefined if several workers share the exposition. */
-    readonly requestSeconds?: HttpMetrics['requestSeconds'] | undefined;
+    /** Histograms with exemplars. Undefined if several workers share the exposition. */
+    readonly withExemplars?: readonly TracedHistogram[] | undefined;
   };
 }
 
@@ -39,9 +44,8 @@ export function healthHandlers({ health, metrics }: HealthDeps): Handlers<typeof
     getMetrics: async (ctx) => {
       const text = await metrics.exposition.metrics();
       const isOpenMetrics = ACCEPTS_OPEN_METRICS.test(ctx.get('Accept'));
-      const { requestSeconds } = metrics;
-      const exemplars = isOpenMetrics && requestSeconds ? await exemplarsOf(requestSeconds) : undefined;
-      ctx.body = isOpenMetrics ? toOpenMetrics(text, exemplars) : text;
+      const { withExemplars = [] } = metrics;
+      ctx.body = isOpenMetrics ? toOpenMetrics(text, await exemplarsOf(withExemplars)) : text;
       ctx.type = isOpenMetrics ? OPEN_METRICS_TYPE : metrics.exposition.contentType;
     },
   };

@@ -13,7 +13,7 @@ test('in OpenMetrics, a bucket has the id of the newest traced request', async (
     traceId = id;
     recordRequest(metrics, request, '/a');
   }
-  const text = toOpenMetrics(await registry.metrics(), await exemplarsOf(metrics.requestSeconds));
+  const text = toOpenMetrics(await registry.metrics(), await exemplarsOf([metrics.requestSeconds]));
   expect(text).toContain('_bucket{le="10",route="/a"} 0\n');
   expect(text).toMatch(/_bucket\{le="\+Inf",route="\/a"\} 3 # \{trace_id="b2"\} 500\d\.\d+ [\d.]+\n/);
 });

@@ -1,26 +1,24 @@
 /** Defines the Prometheus metrics of HTTP requests. All listeners of a process share these metrics. */
-import { Counter, Histogram } from 'prom-client';
-import { keepDeprecatedName, type MetricsRegistry } from '../process/metrics.ts';
-import type { Tracing } from '../tracing/tracing.ts';
+import { Counter } from 'prom-client';
+import {
+  keepDeprecatedName,
+  type MetricsRegistry,
+  TracedHistogram,
+  type TraceId,
+} from '../process/metrics.ts';
 
 export type HttpMetrics = ReturnType<typeof httpMetrics>;
 
-/** @param tracing if defined, each bucket of the duration has the id of the newest traced request as its exemplar */
-export function httpMetrics(registry: MetricsRegistry, tracing?: Pick<Tracing, 'traceId'>) {
+export function httpMetrics(registry: MetricsRegistry, tracing?: TraceId) {
   const registers = [registry];
-  const requestSeconds = new Histogram<string>({
+  const requestSeconds = new TracedHistogram(registry, tracing, {
     name: 'questlog_http_request_duration_seconds',
     help: 'Time from the request line to the last byte of the response.',
     labelNames: ['route'],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
-    enableExemplars: tracing !== undefined,
-    // prom-client rejects exemplars if the registry's own format is not OpenMetrics. `exemplarsOf` formats the exemplars.
-    registers: [],
   });
-  registry.registerMetric(requestSeconds);
   const metrics = {
     requestSeconds,
-    tracing,
     requests: new Counter({
       name: 'questlog_http_requests_total',
       help: 'Requests that were answered.',

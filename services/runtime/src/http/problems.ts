@@ -20,7 +20,7 @@ export interface StartedRequest {
   readonly startedMs: number;
 }
 
-type RequestMetrics = Pick<HttpMetrics, 'requests' | 'requestSeconds' | 'tracing'>;
+type RequestMetrics = Pick<HttpMetrics, 'requests' | 'requestSeconds'>;
 
 /** Runs after the response to a request is known. `rejected` is undefined if the request succeeded. */
 export type OnAnswered = (ctx: ParameterizedContext, rejected: Rejected | undefined) => void;
@@ -67,19 +67,12 @@ export function startRequest({ headers }: IncomingMessage): StartedRequest {
 }
 
 export function recordRequest(
-  { requests, requestSeconds, tracing }: RequestMetrics,
+  { requests, requestSeconds }: RequestMetrics,
   { startedMs, method, status }: { startedMs: number; method: string; status: number },
   route: string,
 ): void {
   requests.inc({ route, method, status });
-  const value = (performance.now() - startedMs) / 1000;
-  if (tracing === undefined) {
-    requestSeconds.observe({ route }, value);
-    return;
-  }
-  const traceId = tracing.traceId();
-  const exemplarLabels = traceId === undefined ? {} : { trace_id: traceId };
-  requestSeconds.observe({ labels: { route }, value, exemplarLabels });
+  requestSeconds.observeInTrace({ route }, (performance.now() - startedMs) / 1000);
 }
 
 /** Rejects every `Expect` header except `100-continue`, because RFC 9110 (section 10.1.1) defines no other value. */

@@ -3,12 +3,15 @@ import {
   Counter,
   collectDefaultMetrics,
   Gauge,
-  type Histogram,
+  Histogram,
+  type HistogramConfiguration,
   type OpenMetricsContentType,
   Registry,
 } from 'prom-client';
+import type { Tracing } from '../tracing/tracing.ts';
 
 export type MetricsRegistry = Registry;
+export type TraceId = Pick<Tracing, 'traceId'>;
 export type Exposition = Pick<Registry, 'metrics' | 'contentType' | 'getMetricsAsJSON'>;
 
 /**
@@ -100,14 +103,41 @@ export function resourceMetrics(registry: MetricsRegistry) {
 
 export const OPEN_METRICS_TYPE = 'application/openmetrics-text; version=1.0.0; charset=utf-8';
 
+/** A histogram of durations. If tracing is on, each bucket has the id of its newest trace as its exemplar. */
+export class TracedHistogram extends Histogram<string> {
+  readonly #tracing: TraceId | undefined;
+
+  constructor(
+    registry: MetricsRegistry,
+    tracing: TraceId | undefined,
+    options: Omit<HistogramConfiguration<string>, 'registers' | 'enableExemplars'>,
+  ) {
+    // prom-client rejects exemplars if the registry's own format is not OpenMetrics. `exemplarsOf` formats the exemplars.
+    super({ ...options, enableExemplars: tracing !== undefined, registers: [] });
+    this.#tracing = tracing;
+    registry.registerMetric(this);
+  }
+
+  /** Observes a duration that belongs to the current trace, if there is one. */
+  observeInTrace(labels: Record<string, string>, seconds: number): void {
+    if (this.#tracing === undefined) {
+      this.observe(labels, seconds);
+      return;
+    }
+    const traceId = this.#tracing.traceId();
+    const exemplarLabels = traceId === undefined ? {} : { trace_id: traceId };
+    this.observe({ labels, value: seconds, exemplarLabels });
+  }
+}
+
 /** Exemplars as OpenMetrics text. The key is the line of the histogram's bucket without its value. */
 export type Exemplars = ReadonlyMap<string, string>;
 
-/** Returns the exemplars of a histogram. The result is empty if the histogram was created without exemplars. */
-export async function exemplarsOf(histogram: Histogram<string>): Promise<Exemplars> {
+/** Returns the exemplars of histograms. The result is empty if tracing is off. */
+export async function exemplarsOf(histograms: readonly TracedHistogram[]): Promise<Exemplars> {
   const registry = new Registry<OpenMetricsContentType>();
   registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
-  registry.registerMetric(histogram);
+  for (const histogram of histograms) registry.registerMetric(histogram);
   const parts = (await registry.metrics()).split('\n').map((line) => line.split(' # '));
   return new Map(
     parts.flatMap(([line = '', exemplar]) => (exemplar ? [[withoutValue(line), exemplar]] : [])),
