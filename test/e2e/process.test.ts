@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { expect, onTestFinished, test } from 'vitest';
+import { expectNoErrors } from '../logLines.ts';
 import { anEvent, aProject } from './builders.ts';
 import {
   collectOutput,
@@ -107,14 +108,9 @@ test('is not ready on an empty folder before the demo session exists', async () 
   expect([read.status, stored.status]).toEqual([200, 201]);
 });
 
-test('prints no warning, and only log lines to standard error', () => {
+test('prints no warning, and only documented log lines to standard error', () => {
   expect(shared.product.stdout()).not.toMatch(/warning/i);
-  const lines = shared.product
-    .stderr()
-    .split('\n')
-    .filter((line) => line !== '');
-  for (const line of lines)
-    expect(JSON.parse(line)).toMatchObject({ level: 'info', event: expect.any(String) });
+  expectNoErrors(shared.product.stderr());
 });
 
 test('writes the demo credentials with permissions for the owner only', () => {
