@@ -60,7 +60,9 @@ const IGNORED_MESSAGES = [
   // Messages of errors that Kafka reports if the previous transaction is not complete or two processes create the same topic.
   'while another concurrent operation on the same transaction was ongoing',
   'Topic creation errors',
-  // Errors that are normal while a broker starts. If an error persists, Questlog logs its own message about the outage.
+  // Errors that are normal while a broker starts or learns of a new topic. If an error persists, Questlog logs its own message
+  // about the outage.
+  'This server does not host this topic-partition',
   'The group coordinator is not available',
   'The coordinator is loading',
   'This is not the correct coordinator',
