@@ -105,7 +105,8 @@ export const OPEN_METRICS_TYPE = 'application/openmetrics-text; version=1.0.0; c
 
 /** A histogram of durations. If tracing is on, each bucket has the id of its newest trace as its exemplar. */
 export class TracedHistogram extends Histogram<string> {
-  readonly #tracing: TraceId | undefined;
+  /** Observes a duration that belongs to the current trace, if there is one. */
+  readonly observeInTrace: (labels: Record<string, string>, seconds: number) => void;
 
   constructor(
     registry: MetricsRegistry,
@@ -114,19 +115,18 @@ export class TracedHistogram extends Histogram<string> {
   ) {
     // prom-client rejects exemplars if the registry's own format is not OpenMetrics. `exemplarsOf` formats the exemplars.
     super({ ...options, enableExemplars: tracing !== undefined, registers: [] });
-    this.#tracing = tracing;
+    this.observeInTrace =
+      tracing === undefined
+        ? this.observe
+        : (labels, value) => {
+            const traceId = tracing.traceId();
+            this.observe({
+              labels,
+              value,
+              exemplarLabels: traceId === undefined ? {} : { trace_id: traceId },
+            });
+          };
     registry.registerMetric(this);
-  }
-
-  /** Observes a duration that belongs to the current trace, if there is one. */
-  observeInTrace(labels: Record<string, string>, seconds: number): void {
-    if (this.#tracing === undefined) {
-      this.observe(labels, seconds);
-      return;
-    }
-    const traceId = this.#tracing.traceId();
-    const exemplarLabels = traceId === undefined ? {} : { trace_id: traceId };
-    this.observe({ labels, value: seconds, exemplarLabels });
   }
 }
 
