@@ -8,10 +8,8 @@ import {
   type OpenMetricsContentType,
   Registry,
 } from 'prom-client';
-import type { Tracing } from '../tracing/tracing.ts';
 
 export type MetricsRegistry = Registry;
-export type TraceId = Pick<Tracing, 'traceId'>;
 export type Exposition = Pick<Registry, 'metrics' | 'contentType' | 'getMetricsAsJSON'>;
 
 /**
@@ -102,6 +100,11 @@ export function resourceMetrics(registry: MetricsRegistry) {
 }
 
 export const OPEN_METRICS_TYPE = 'application/openmetrics-text; version=1.0.0; charset=utf-8';
+
+/** The part of `Tracing` that exemplars need. */
+export interface TraceId {
+  traceId(): string | undefined;
+}
 
 /** A histogram of durations. If tracing is on, each bucket has the id of its newest trace as its exemplar. */
 export class TracedHistogram extends Histogram<string> {
