@@ -1,4 +1,4 @@
-/** Mounts a disk of a few MiB that a test can fill completely. Requires root on Linux. */
+/** Mounts a disk of a few MiB that a test can fill completely. Requires root on Linux, or a user namespace (`unshare -Urm`). */
 import { spawnSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,7 +21,7 @@ export function smallDisk(bytes: number): SmallDisk {
   const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${bytes}`, 'tmpfs', path], {
     encoding: 'utf8',
   });
-  const why = `a small disk cannot be mounted here: ${mounted.stderr || mounted.error?.message}`;
+  const why = `a small disk needs root, or tests that run in "unshare -Urm": ${mounted.stderr || mounted.error?.message}`;
   const lacking = mounted.status === 0 ? undefined : why;
   afterAll(() => {
     if (lacking === undefined) spawnSync('umount', ['-l', path]);
