@@ -1,5 +1,4 @@
 /** Reports the use of the fullest disk of ClickHouse, and of the fullest disk of the Kafka brokers. */
-import { onEachNode } from '@questlog/runtime/clickhouse/cluster/eachNode';
 import type { Disk } from '@questlog/runtime/log/log';
 import { runPeriodically } from '@questlog/runtime/process/waiting';
 import type { OperationsContext } from './context.ts';
@@ -30,12 +29,17 @@ export function watchDisks({ store, log, metrics }: DiskContext): () => Promise<
     });
   };
   const stops = [
-    watch('clickhouse_disk_bytes', async () =>
-      (await onEachNode(store, (node) => node.query<Disk>(DISKS))).flat(),
-    ),
+    watch('clickhouse_disk_bytes', () => disksOf(store)),
     watch('kafka_disk_bytes', async () => (await log.disks?.()) ?? []),
   ];
   return async () => void (await Promise.all(stops.map((stop) => stop())));
+}
+
+/** Returns the disks of the nodes that answer, because another node's disk can be full while one node is down. */
+async function disksOf(store: OperationsContext['store']): Promise<Disk[]> {
+  const nodes = store.nodes?.().flatMap((node) => node.store ?? []) ?? [store];
+  const answers = await Promise.allSettled(nodes.map((node) => node.query<Disk>(DISKS)));
+  return answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
 }
 
 function fullestOf(disks: readonly Disk[]): Disk | undefined {

@@ -22,23 +22,22 @@ export function watchParts({
   metrics,
 }: Pick<OperationsContext, 'store' | 'metrics'>): () => Promise<void> {
   const { partitionParts, tableBytes, deduplicationWindow } = metrics;
+  const reset = (): void => {
+    for (const gauge of [partitionParts, tableBytes, deduplicationWindow]) gauge.reset();
+  };
   const count = async (): Promise<void> => {
     const perShard = await onEachShard(store, (shard) =>
       shard.query<Record<'table' | 'parts' | 'bytes', string>>(PARTS),
     );
     const windows = await store.query<{ table: string; inserts: number }>(WINDOWS);
-    for (const { table, inserts } of windows) deduplicationWindow.set({ table }, inserts);
     // Removes the values of tables that have no parts any more.
-    partitionParts.reset();
-    tableBytes.reset();
+    reset();
+    for (const { table, inserts } of windows) deduplicationWindow.set({ table }, inserts);
     for (const [table, sizes] of Map.groupBy(perShard.flat(), (size) => size.table)) {
       partitionParts.set({ table }, Math.max(...sizes.map(({ parts }) => Number(parts))));
       tableBytes.set({ table }, Math.max(...sizes.map(({ bytes }) => Number(bytes))));
     }
   };
   // Without ClickHouse, or without the right to read `system.parts`, the metrics have no values.
-  return runPeriodically(count, { everyMs: INTERVAL_MS }, () => {
-    partitionParts.reset();
-    tableBytes.reset();
-  });
+  return runPeriodically(count, { everyMs: INTERVAL_MS }, reset);
 }
