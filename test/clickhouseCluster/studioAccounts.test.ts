@@ -17,7 +17,7 @@ import { localName } from '@questlog/runtime/clickhouse/cluster/clusterSchema';
 import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { StoreOptions } from '@questlog/runtime/clickhouse/store';
-import { openServerAccounts, type ServerAccounts } from '@questlog/runtime/clickhouse/studios/serverAccounts';
+import { openServerAccounts } from '@questlog/runtime/clickhouse/studios/serverAccounts';
 import { requireVisibleRows } from '@questlog/runtime/clickhouse/studios/visibleRows';
 import { STUDIO_RULES, STUDIO_TABLES, type StudioReader } from '@questlog/runtime/clickhouse/studioTables';
 import { isOlderVersion } from '@questlog/runtime/clickhouse/waitForClickHouse';
@@ -61,8 +61,8 @@ interface Request {
 await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster', (start) => {
   let cluster: ClickHouseCluster;
   let nodes: StoreOptions[];
-  let accounts: ServerAccounts;
-  let single: ServerAccounts;
+  let accounts: ReturnType<typeof openAccounts>;
+  let single: ReturnType<typeof openAccounts>;
   /** True if the ClickHouse of the cluster is new enough for accounts of studios. */
   let isSupported: boolean;
   beforeAll(async () => {
@@ -100,12 +100,21 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
   });
 
   /** The kit and the image run an older ClickHouse than the accounts need, so the version is not checked. */
-  const openAccounts = (other: Partial<Parameters<typeof openServerAccounts>[0]> = {}) =>
-    openServerAccounts({
+  const openAccounts = (other: Partial<Parameters<typeof openServerAccounts>[0]> = {}) => {
+    const opened = openServerAccounts({
       ...{ nodes, cluster: cluster.name, database: DATABASE, logger: silentLogger, url: 'http://clickhouse' },
       ...{ unrestricted: [nodes[0]?.username ?? '', 'everything'], minVersion: '26.3' },
       ...other,
     });
+    const set = (list: readonly StudioReader[], caughtUp = async () => {}) => opened.set(list, caughtUp);
+    return { ...opened, set };
+  };
+
+  const openForTest = (other: Parameters<typeof openAccounts>[0] = {}) => {
+    const opened = openAccounts(other);
+    onTestFinished(() => opened.close());
+    return opened;
+  };
 
   async function ask(
     node: number,
@@ -229,7 +238,7 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
       for (const { username } of ACCOUNTS) {
         const granted = `SELECT table FROM system.grants WHERE user_name = '${username}' ORDER BY table`;
         expect((await ask(node, granted)).split('\n')).toEqual(readable);
-        for (const policy of [username, 'questlog_all']) {
+        for (const policy of [username, `${username}_restrictive`, 'questlog_all']) {
           const policies = `SELECT table FROM system.row_policies WHERE short_name = '${policy}' AND database = '${DATABASE}' ORDER BY table`;
           expect((await ask(node, policies)).split('\n')).toEqual(readable);
         }
@@ -254,7 +263,8 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
     const limits = "SELECT getSetting('max_execution_time'), getSetting('max_concurrent_queries_for_user')";
     expect(await attack(limits)).toBe('30\t2');
     expect(await attack('SELECT max_execution_time FROM system.quota_usage')).toBe('3600');
-    for (const setting of ['max_execution_time = 3601', 'max_memory_usage = 0', 'use_query_cache = 1'])
+    const memory = ['max_memory_usage = 0', 'max_threads = 17', 'max_block_size = 65537'];
+    for (const setting of ['max_execution_time = 3601', 'use_query_cache = 1', ...memory])
       expect(await attack(`SELECT 1 SETTINGS ${setting}`)).toMatch(/^rejected: Code: (164|452)\. /);
   });
 
@@ -308,6 +318,101 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
     expect(await attack('SELECT 1', anAccount(7))).toContain('Code: 516');
   });
 
+  test('an operator’s policy for all users shows no row of another studio', async () => {
+    const tables = STUDIO_TABLES.flatMap((table) => [table, localName(table), `${table}_shard`]);
+    const existing = async (node: number) => {
+      const names = (await ask(node, 'SHOW TABLES')).split('\n').filter((table) => tables.includes(table));
+      return [...names.map((table) => `${DATABASE}.${table}`), 'system.tables'].join(', operator ON ');
+    };
+    for (const node of nodes.keys()) {
+      const policies = await existing(node);
+      const permit = `CREATE ROW POLICY operator ON ${policies} USING 1 TO ALL EXCEPT everything`;
+      expect(await ask(node, permit)).toBe('');
+      onTestFinished(async () => void (await ask(node, `DROP ROW POLICY operator ON ${policies}`)));
+    }
+    for (const node of nodes.keys())
+      for (const table of STUDIO_TABLES)
+        expect([table, await attack(`SELECT DISTINCT tenant_id FROM ${table}`, STUDIO, node)]).toEqual([
+          table,
+          OWN,
+        ]);
+    expect(await attack('SELECT max(total_rows) FROM system.tables')).toMatch(/^(?:0|\\N)$/);
+    await seesAllRows(0);
+  });
+
+  const newAccount = anAccount(11);
+
+  test('a process with an old directory neither creates a dropped account nor drops a new account', async () => {
+    const current = [...ACCOUNTS, anAccount(12)];
+    await accounts.set(current);
+    const ids = `SELECT name, id FROM system.users WHERE startsWith(name, 'reader-') ORDER BY name`;
+    const before = await ask(0, ids);
+    const behind = openForTest();
+    let isBehind = true;
+    const caughtUp = async () => {
+      if (isBehind) void behind.set(current, caughtUp);
+      isBehind = false;
+    };
+    await behind.set([...ACCOUNTS, newAccount], caughtUp);
+    expect(await ask(0, ids)).toBe(before);
+    await accounts.set(ACCOUNTS);
+  });
+
+  test('an account that is dropped during its creation never gets grants', async () => {
+    const creating = openForTest({ nodes: nodes.slice(0, 1) });
+    const grants: string[] = [];
+    const caughtUp = async () => {
+      grants.push(
+        await ask(0, `SELECT count() FROM system.grants WHERE user_name = '${newAccount.username}'`),
+      );
+      if (grants.length === 2) void creating.set(ACCOUNTS, caughtUp);
+    };
+    await creating.set([newAccount, ...ACCOUNTS], caughtUp);
+    expect(grants.slice(0, 3)).toEqual(['0', '0', '0']);
+    expect(await attack('SELECT 1', newAccount)).toContain('Code: 516');
+  });
+
+  test('drops an account whose policies another process removes during the creation', async () => {
+    await accounts.set([...ACCOUNTS, newAccount]);
+    const creating = openForTest({ nodes: nodes.slice(0, 1) });
+    let calls = 0;
+    const caughtUp = async () => {
+      calls += 1;
+      if (calls !== 2) return;
+      const policy = `\`${newAccount.username}\` ON ${DATABASE}.sessions`;
+      expect(await ask(0, `DROP ROW POLICY ${policy}`)).toBe('');
+    };
+    const created = creating.set([newAccount, ...ACCOUNTS], caughtUp);
+    await expect(created).rejects.toThrow('another process has removed policies');
+    expect(await attack('SELECT 1', newAccount)).toContain('Code: 516');
+    await accounts.set(ACCOUNTS);
+  });
+
+  test('repairs an account that another process has changed, and drops an account without a quota', async () => {
+    const [current, old] = [anAccount(4), anAccount(4, { password: 'old' })];
+    await accounts.set([...ACCOUNTS, current]);
+    await openForTest().set([...ACCOUNTS, old]);
+    expect(await attack('SELECT 1', current)).toContain('Code: 516');
+    await accounts.set([...ACCOUNTS, current]);
+    expect(await attack('SELECT 1', current)).toBe('1');
+    await ask(0, `REVOKE SELECT ON ${DATABASE}.sessions FROM \`${current.username}\``);
+    await accounts.set([...ACCOUNTS, current]);
+    expect(await attack('SELECT count() FROM sessions', current)).toBe('2');
+    expect(await ask(0, `DROP QUOTA \`${DATABASE}.${current.username}\``)).toBe('');
+    await accounts.set(ACCOUNTS);
+    expect(await attack('SELECT 1', current)).toContain('Code: 516');
+  });
+
+  test('starts although a policy hides rows of an operator’s table', async () => {
+    expect(await ask(2, 'CREATE TABLE `my-table` ENGINE = MergeTree ORDER BY () AS SELECT 1 AS one')).toBe(
+      '',
+    );
+    onTestFinished(async () => void (await ask(2, 'DROP TABLE `my-table`')));
+    expect(await ask(2, `CREATE ROW POLICY hidden ON ${DATABASE}.\`my-table\` USING 0 TO ALL`)).toBe('');
+    onTestFinished(async () => void (await ask(2, `DROP ROW POLICY hidden ON ${DATABASE}.\`my-table\``)));
+    await requireVisibleRows(nodes);
+  });
+
   test('does not start if a policy hides the product’s rows', async () => {
     await requireVisibleRows(nodes);
     const product = nodes[2]?.username;
@@ -322,17 +427,13 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
   });
 
   test('names the version and the permissions that the accounts need', async () => {
-    const open = (other: Parameters<typeof openAccounts>[0]): ServerAccounts => {
-      const opened = openAccounts(other);
-      onTestFinished(() => opened.close());
-      return opened;
-    };
     const tooOld = /^ClickHouse [\d.]+ is too old .* need 99.1 or newer$/;
-    expect(await open({ minVersion: '99.1' }).refusal()).toMatch(tooOld);
+    expect(await openForTest({ minVersion: '99.1' }).refusal()).toMatch(tooOld);
     const onCluster = `ON CLUSTER ${cluster.name}`;
     await ask(0, `CREATE USER limited ${onCluster} IDENTIFIED BY 'x'`);
     await ask(0, `GRANT ${onCluster} ALL ON ${DATABASE}.* TO limited`);
-    const limited = open({ nodes: [{ ...(nodes[0] as StoreOptions), username: 'limited', password: 'x' }] });
+    const login = { username: 'limited', password: 'x' };
+    const limited = openForTest({ nodes: [{ ...(nodes[0] as StoreOptions), ...login }] });
     expect(await limited.refusal()).toContain('GRANT ACCESS MANAGEMENT ON *.* TO limited');
     await limited.set([]);
     await ask(0, `GRANT ${onCluster} ACCESS MANAGEMENT ON *.*, REMOTE ON *.*, SELECT ON system.* TO limited`);
@@ -342,6 +443,10 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
     expect(await attack('SELECT count() FROM sessions', anAccount(10))).toMatch(
       /^rejected: Code: (497|516)\. /,
     );
+    // Without the permissions, the account is still in ClickHouse after the drop.
+    await ask(0, `REVOKE ${onCluster} SELECT ON system.* FROM limited`);
+    await expect(limited.set([])).rejects.toThrow('GRANT ACCESS MANAGEMENT ON *.* TO limited');
+    expect(limited.warning()).toContain('GRANT ACCESS MANAGEMENT ON *.* TO limited');
     await accounts.set(ACCOUNTS);
   });
 
@@ -353,6 +458,9 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
     await accounts.set([...ACCOUNTS, created]);
     expect(accounts.warning()).toContain(nodes[1]?.url);
     expect(await attack('SELECT DISTINCT tenant_id FROM sessions', created, 2)).toBe(OWN);
+    await accounts.set([]);
+    expect(accounts.warning()).toContain(nodes[1]?.url);
+    await accounts.set([...ACCOUNTS, created]);
     await faults.start(1);
     await addReader(1);
     const readAt = () => attack('SELECT DISTINCT tenant_id FROM events', created, 1);
@@ -382,8 +490,7 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
       </clickhouse>`,
     );
     await addReader(3);
-    const withoutSecret = openAccounts({ cluster: 'without_secret', nodes: nodes.slice(3) });
-    onTestFinished(() => withoutSecret.close());
+    const withoutSecret = openForTest({ cluster: 'without_secret', nodes: nodes.slice(3) });
     expect(await withoutSecret.refusal()).toContain('need a <secret> for the cluster without_secret');
     const read = () => attack('SELECT DISTINCT tenant_id FROM events', STUDIO, 3);
     await expect

@@ -19,7 +19,7 @@ const PASSWORD_BYTES = 32;
  * fail if ClickHouse does not answer. Returns a function that makes ClickHouse accept the accounts again.
  */
 export async function openReaders(
-  { current, onReaders }: Pick<DirectoryHandle, 'current' | 'onReaders'>,
+  { current, onReaders, caughtUp }: Pick<DirectoryHandle, 'current' | 'onReaders' | 'caughtUp'>,
   accounts: StudioAccounts,
 ): Promise<() => Promise<void>> {
   const apply = async () => {
@@ -27,7 +27,7 @@ export async function openReaders(
       ...reader,
       username: usernameOf(reader),
     }));
-    await accounts.set(studios);
+    await accounts.set(studios, caughtUp);
   };
   const applyIfAvailable = () =>
     apply().catch((error: unknown) => {

@@ -42,13 +42,17 @@ export interface StudioReader {
 export interface StudioAccounts {
   readonly url: string;
   readonly database: string;
-  /** Returns the reason why ClickHouse cannot have accounts. Undefined if ClickHouse can have accounts. */
+  /**
+   * Returns the reason why ClickHouse cannot have accounts. Undefined if ClickHouse can have accounts.
+   * @throws Unavailable if no node answers
+   */
   refusal(): Promise<string | undefined>;
   /**
    * Replaces all accounts. Resolves when the accounts are valid, in a cluster on every node that answers.
+   * @param caughtUp resolves after `set` was called with all changes that any process has made before the call of `caughtUp`
    * @throws Unavailable if no node has the accounts
    */
-  set(accounts: readonly StudioReader[]): Promise<void>;
+  set(accounts: readonly StudioReader[], caughtUp: () => Promise<void>): Promise<void>;
   /** Returns the nodes that lack the accounts, with the reasons. Undefined if all nodes have the accounts. */
   warning(): string | undefined;
 }

@@ -4,6 +4,7 @@
  *   would apply to nobody, and by default, ClickHouse shows all rows to an account without a policy.
  * - An account gets its grants last, so that the account can read a table only after its policies exist.
  */
+import { hash } from 'node:crypto';
 import { STUDIO_RULES, type StudioReader } from '../studioTables.ts';
 
 /** Objects of one node that decide what an account can read. */
@@ -11,10 +12,14 @@ export interface NodeState {
   /** Tables and views of the database. The value is true if the table has the column `project_id`. */
   readonly tables: ReadonlyMap<string, boolean>;
   readonly users: ReadonlySet<string>;
-  /** Policies of the database, as `<policy> <table>`. */
-  readonly policies: ReadonlySet<string>;
+  /** Policies of the database, as `<policy> <table>`, with the users that have the policy. */
+  readonly policies: ReadonlyMap<string, readonly string[]>;
   /** Names of the quotas of this database's accounts. */
   readonly quotas: ReadonlySet<string>;
+  /** Users with the settings profile of this database, with their fingerprints. */
+  readonly fingerprints: ReadonlyMap<string, string>;
+  /** Grants of each account, as `<access type> <database>.<table>`. */
+  readonly grants: ReadonlyMap<string, readonly string[]>;
 }
 
 /** Returns the tables and views that accounts of studios can read, including their local tables and views in a cluster. */
@@ -22,8 +27,45 @@ export function readableTables({ tables }: Pick<NodeState, 'tables'>): string[] 
   return [...tables.keys()].filter((table) => !['hidden', undefined].includes(ruleOf(table))).toSorted();
 }
 
+const RULES = new Map<string, string>(Object.entries(STUDIO_RULES));
+
 function ruleOf(table: string): string | undefined {
-  return STUDIO_RULES[table] ?? STUDIO_RULES[table.replace(/_(?:local|shard)$/, '')];
+  return RULES.get(table) ?? RULES.get(table.replace(/_(?:local|shard)$/, ''));
+}
+
+/** Returns the accounts of this database: users with the settings profile, and owners of quotas. */
+export function accountsOf(database: string, { quotas, fingerprints }: NodeState): ReadonlySet<string> {
+  const owners = [...quotas].map((quota) => quota.slice(quotaOf(database, '').length));
+  return new Set([...owners, ...fingerprints.keys()]);
+}
+
+/** True if the node has the account with its password, expiry, policies, quota, and grants. */
+export function isComplete(database: string, node: NodeState, account: StudioReader): boolean {
+  const { username } = account;
+  const grants = readableTables(node).map((table) => `SELECT ${database}.${table}`);
+  return (
+    node.fingerprints.get(username) === fingerprintOf(account) &&
+    node.quotas.has(quotaOf(database, username)) &&
+    isRestricted(node, username) &&
+    node.grants.get(username)?.join() === grants.join()
+  );
+}
+
+/** True if the account has its policies on every table that it can read. */
+export function isRestricted(node: NodeState, username: string): boolean {
+  return readableTables(node).every((table) =>
+    [username, restrictive(username)].every((policy) =>
+      node.policies.get(`${policy} ${table}`)?.includes(username),
+    ),
+  );
+}
+
+/**
+ * Returns a text that changes with the password, the scope, and the expiry of an account. Each account has the text as its setting
+ * `log_comment`, because ClickHouse does not show the hash of a password.
+ */
+function fingerprintOf({ sha256, tenantId, projectId, expiresAt }: StudioReader): string {
+  return hash('sha256', [sha256, tenantId, projectId, expiresAt].join());
 }
 
 /** Returns the name of an account's quota. The quota also marks the account as an account of this database. */
@@ -57,10 +99,9 @@ export function sharedStatements(
   return [
     `CREATE ROW POLICY IF NOT EXISTS ${all} USING 1 TO ${to}`,
     `ALTER ROW POLICY ${all} USING 1 TO ${to}`,
-    ...[...HIDDEN_SIZES].flatMap(([table, condition]) => [
-      `CREATE ROW POLICY IF NOT EXISTS ${SIZES} ON system.${table} USING ${condition} TO ALL`,
-      `ALTER ROW POLICY ${SIZES} ON system.${table} USING ${condition} TO ALL`,
-    ]),
+    ...[...HIDDEN_SIZES].flatMap(([table, condition]) =>
+      policyStatements(SIZES, { database: 'system', tables: [table] }, condition, 'ALL'),
+    ),
     `CREATE SETTINGS PROFILE IF NOT EXISTS ${profile} SETTINGS readonly = 1`,
     `ALTER SETTINGS PROFILE ${profile} SETTINGS ${PROFILE}`,
   ];
@@ -81,7 +122,7 @@ export function accountStatements(
   const { username, sha256, expiresAt } = account;
   const [user, quota] = [quoted(username), quoted(quotaOf(database, username))];
   const until = expiresAt === null ? 'infinity' : new Date(expiresAt).toISOString();
-  const login = `${user} IDENTIFIED WITH sha256_hash BY '${sha256}' VALID UNTIL '${until}' SETTINGS PROFILE ${quoted(profileOf(database))}`;
+  const login = `${user} IDENTIFIED WITH sha256_hash BY '${sha256}' VALID UNTIL '${until}' SETTINGS PROFILE ${quoted(profileOf(database))}, log_comment = '${fingerprintOf(account)}'`;
   const readable = readableTables(node);
   const conditions = Map.groupBy(readable, (table) => conditionOf(account, node.tables.get(table) === true));
   return {
@@ -89,10 +130,9 @@ export function accountStatements(
       `CREATE QUOTA IF NOT EXISTS ${quota}`,
       `CREATE USER IF NOT EXISTS ${login}`,
       `ALTER USER ${login}`,
-      ...[...conditions].flatMap(([condition, tables]) => {
-        const policies = `${onTables(username, database, tables)} USING ${condition} TO ${user}`;
-        return [`CREATE ROW POLICY IF NOT EXISTS ${policies}`, `ALTER ROW POLICY ${policies}`];
-      }),
+      ...[...conditions].flatMap(([condition, tables]) =>
+        policyStatements(username, { database, tables }, condition, user),
+      ),
       `ALTER QUOTA ${quota} KEYED BY user_name FOR INTERVAL 1 hour MAX execution_time = ${QUOTA_SECONDS} TO ${user}`,
     ],
     permit: `GRANT ${readable.map((table) => `SELECT ON ${database}.${table}`).join(', ')} TO ${user} WITH REPLACE OPTION`,
@@ -101,12 +141,42 @@ export function accountStatements(
 
 /** Returns the statements that drop an account. The last statement drops the quota, so that an interrupted drop is repeated. */
 export function dropStatements(database: string, node: NodeState, username: string): string[] {
-  const tables = [...node.tables.keys()].filter((table) => node.policies.has(`${username} ${table}`));
+  const policies = [username, restrictive(username)].flatMap((policy) => {
+    const tables = [...node.tables.keys()].filter((table) => node.policies.has(`${policy} ${table}`));
+    return tables.length === 0 ? [] : [onTables(policy, database, tables)];
+  });
   return [
-    `DROP USER IF EXISTS ${quoted(username)}`,
-    ...(tables.length === 0 ? [] : [`DROP ROW POLICY IF EXISTS ${onTables(username, database, tables)}`]),
+    dropUserStatement(username),
+    ...policies.map((names) => `DROP ROW POLICY IF EXISTS ${names}`),
     `DROP QUOTA IF EXISTS ${quoted(quotaOf(database, username))}`,
   ];
+}
+
+export function dropUserStatement(username: string): string {
+  return `DROP USER IF EXISTS ${quoted(username)}`;
+}
+
+/**
+ * Returns the statements for a permissive and a restrictive policy with the same condition. ClickHouse returns a row if at least one
+ * permissive policy and all restrictive policies permit the row. Without the restrictive policy, a permissive policy of the operator
+ * could show all rows.
+ */
+function policyStatements(
+  policy: string,
+  { database, tables }: { readonly database: string; readonly tables: readonly string[] },
+  condition: string,
+  users: string,
+): string[] {
+  const permissive = `${onTables(policy, database, tables)} USING ${condition} AS PERMISSIVE TO ${users}`;
+  const restricting = `${onTables(restrictive(policy), database, tables)} USING ${condition} AS RESTRICTIVE TO ${users}`;
+  return [restricting, permissive].flatMap((text) => [
+    `CREATE ROW POLICY IF NOT EXISTS ${text}`,
+    `ALTER ROW POLICY ${text}`,
+  ]);
+}
+
+function restrictive(policy: string): string {
+  return `${policy}_restrictive`;
 }
 
 function conditionOf({ tenantId, projectId }: StudioReader, hasProject: boolean): string {
@@ -157,7 +227,8 @@ const PROFILE = [
   'max_result_rows MIN 1 MAX 100000 CHANGEABLE_IN_READONLY',
   'max_result_bytes MIN 1 MAX 268435456 CHANGEABLE_IN_READONLY',
   'result_overflow_mode CONST',
-  ...`max_threads max_block_size final join_use_nulls extremes date_time_output_format
+  ...['max_threads MAX 16 CHANGEABLE_IN_READONLY', 'max_block_size MAX 65536 CHANGEABLE_IN_READONLY'],
+  ...`final join_use_nulls extremes date_time_output_format
     output_format_json_quote_64bit_integers enable_http_compression network_compression_method
     network_zstd_compression_level async_insert wait_for_async_insert alter_sync mutations_sync
     lightweight_deletes_sync insert_distributed_sync send_progress_in_http_headers

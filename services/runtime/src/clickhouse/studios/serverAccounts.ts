@@ -2,7 +2,7 @@
  * Creates the accounts of studios on every node of a ClickHouse server or cluster, and repairs the accounts periodically. A node
  * that was unavailable, or that lost its accounts, gets the accounts when the node answers again.
  */
-import { Unavailable } from '../../process/errors.ts';
+import { messageOf, Unavailable } from '../../process/errors.ts';
 import { runPeriodically, withinLimit } from '../../process/waiting.ts';
 import type { StoreOptions } from '../store.ts';
 import type { StudioAccounts, StudioReader } from '../studioTables.ts';
@@ -24,8 +24,8 @@ export type ServerAccounts = StudioAccounts & { close(): Promise<void> };
 
 export function openServerAccounts(options: ServerAccountsOptions): ServerAccounts {
   const { url, database } = options;
-  let accounts: readonly StudioReader[] = [];
-  const nodes = options.nodes.map((address) => openNodeAccounts(address, () => accounts, options));
+  const current = { accounts: [] as readonly StudioReader[], caughtUp: async () => {} };
+  const nodes = options.nodes.map((address) => openNodeAccounts(address, current, options));
   const reconcile = async (): Promise<void> => {
     await Promise.all(nodes.map((node) => withinLimit(node.reconcile(), ANSWER_LIMIT_MS, () => {})));
   };
@@ -33,11 +33,13 @@ export function openServerAccounts(options: ServerAccountsOptions): ServerAccoun
   return {
     ...{ url, database },
     refusal: async () => {
-      const refusals = await Promise.all(nodes.map((node) => node.refusal(ANSWER_LIMIT_MS)));
-      return refusals.find((refusal) => refusal !== undefined);
+      const answers = await Promise.allSettled(nodes.map((node) => node.refusal(ANSWER_LIMIT_MS)));
+      const failures = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason] : []));
+      if (failures.length === nodes.length) throw new Unavailable(failures.map(messageOf).join('; '));
+      return answers.flatMap((answer) => (answer.status === 'fulfilled' ? (answer.value ?? []) : []))[0];
     },
-    set: async (changed) => {
-      accounts = changed;
+    set: async (accounts, caughtUp) => {
+      Object.assign(current, { accounts, caughtUp });
       await reconcile();
       stop ??= runPeriodically(reconcile, { firstMs: INTERVAL_MS, everyMs: INTERVAL_MS }, () => {});
       const problems = nodes.map(({ problem }) => problem());
@@ -45,7 +47,7 @@ export function openServerAccounts(options: ServerAccountsOptions): ServerAccoun
     },
     warning: () => {
       const problems = nodes.flatMap(({ problem }) => problem() ?? []);
-      return accounts.length === 0 || problems.length === 0 ? undefined : problems.join('; ');
+      return problems.length === 0 ? undefined : problems.join('; ');
     },
     close: async () => {
       await stop?.();

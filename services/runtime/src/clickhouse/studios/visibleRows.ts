@@ -1,10 +1,15 @@
 /** Refuses the start if row policies hide the product's own rows. Hidden rows would look like lost rows. */
 import { StartRefused, Unavailable } from '../../process/errors.ts';
+import { localName } from '../cluster/clusterSchema.ts';
 import { openStore, type StoreOptions } from '../store.ts';
+import { STUDIO_RULES } from '../studioTables.ts';
+
+/** Questlog's tables and views. The database can also contain tables of the operator. */
+const OWN_TABLES = Object.keys(STUDIO_RULES).flatMap((table) => [table, localName(table)]);
 
 /**
- * Reads one row of each table that has rows, on every node that answers. Also reads rows that a lightweight DELETE has removed,
- * because the number of rows in `system.tables` contains these rows.
+ * Reads one row of each of Questlog's tables that has rows, on every node that answers. Also reads rows that a lightweight DELETE
+ * has removed, because the number of rows in `system.tables` contains these rows.
  * @throws StartRefused with the names of the tables whose rows are hidden
  */
 export async function requireVisibleRows(nodes: readonly StoreOptions[]): Promise<void> {
@@ -16,7 +21,8 @@ async function requireVisibleRowsOn(address: StoreOptions): Promise<void> {
   try {
     const tables = await store.query<{ name: string }>(
       `SELECT name FROM system.tables
-       WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND total_rows > 0`,
+       WHERE database = currentDatabase() AND name IN {own:Array(String)} AND engine LIKE '%MergeTree' AND total_rows > 0`,
+      { own: OWN_TABLES },
     );
     if (tables.length === 0) return;
     const counts = tables.map(
