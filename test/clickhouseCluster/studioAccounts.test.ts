@@ -348,12 +348,12 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
     const ids = `SELECT name, id FROM system.users WHERE startsWith(name, 'reader-') ORDER BY name`;
     const before = await ask(0, ids);
     const behind = openForTest();
-    let isBehind = true;
+    let caught: Promise<void> | undefined;
     const caughtUp = async () => {
-      if (isBehind) void behind.set(current, caughtUp);
-      isBehind = false;
+      caught ??= behind.set(current, caughtUp);
     };
     await behind.set([...ACCOUNTS, newAccount], caughtUp);
+    await caught;
     expect(await ask(0, ids)).toBe(before);
     await accounts.set(ACCOUNTS);
   });
@@ -361,13 +361,15 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
   test('an account that is dropped during its creation never gets grants', async () => {
     const creating = openForTest({ nodes: nodes.slice(0, 1) });
     const grants: string[] = [];
+    let dropped: Promise<void> | undefined;
     const caughtUp = async () => {
       grants.push(
         await ask(0, `SELECT count() FROM system.grants WHERE user_name = '${newAccount.username}'`),
       );
-      if (grants.length === 2) void creating.set(ACCOUNTS, caughtUp);
+      if (grants.length === 2) dropped = creating.set(ACCOUNTS, caughtUp);
     };
     await creating.set([newAccount, ...ACCOUNTS], caughtUp);
+    await dropped;
     expect(grants.slice(0, 3)).toEqual(['0', '0', '0']);
     expect(await attack('SELECT 1', newAccount)).toContain('Code: 516');
   });
