@@ -1,11 +1,14 @@
 /** Refuses the start if row policies hide the product's own rows. Hidden rows would look like lost rows. */
 import { StartRefused, Unavailable } from '../../process/errors.ts';
-import { localName } from '../cluster/clusterSchema.ts';
+import { localName, PARTITION_SHARDS } from '../cluster/clusterSchema.ts';
 import { openStore, type StoreOptions } from '../store.ts';
 import { STUDIO_RULES } from '../studioTables.ts';
 
 /** Questlog's tables and views. The database can also contain tables of the operator. */
-const OWN_TABLES = Object.keys(STUDIO_RULES).flatMap((table) => [table, localName(table)]);
+const OWN_TABLES = [
+  ...Object.keys(STUDIO_RULES).flatMap((table) => [table, localName(table)]),
+  PARTITION_SHARDS,
+];
 
 /**
  * Reads one row of each of Questlog's tables that has rows, on every node that answers. Also reads rows that a lightweight DELETE
