@@ -4,7 +4,7 @@ import type { Erasable, ErasedData } from './erased.ts';
 type Methods = 'visibleEvents' | 'areVisibleNotes' | `isVisible${string}`;
 export type Visibility = Pick<ErasedData, 'changes' | Extract<keyof ErasedData, Methods>>;
 
-/** Decides what the projector writes, too, and names the erasures of hidden events, which the projector counts. */
+/** Additional methods for the projector. The projector counts the hidden events of each erasure, and drops erased reports. */
 export type ProjectedVisibility = Visibility &
   Pick<ErasedData, 'isEmpty' | 'erasuresOfEvents' | 'isProjectedReport'>;
 
