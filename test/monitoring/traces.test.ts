@@ -41,8 +41,9 @@ test.skipIf(lack !== undefined)(
     const headers = { traceparent: `00-${failedTraceId}-00f067aa0ba902b7-01` };
     const answer = await product.request('GET', '/v1/builds', { headers });
     expect(answer.status).toBe(500);
-    const failure = logLinesOf(product.stderr()).find(({ event }) => event === 'request_failed');
-    expect(failure).toMatchObject({
+    const isFailure = ({ event }: { readonly event?: unknown }) => event === 'request_failed';
+    await expect.poll(() => product.stderr()).toMatch(/"request_failed".*\n/);
+    expect(logLinesOf(product.stderr()).find(isFailure)).toMatchObject({
       ...{ level: 'error', bug: true, trace_id: failedTraceId, causes: expect.any(Array) },
       ...{ requestId: answer.headers.get('X-Request-Id'), stack: expect.any(String) },
     });

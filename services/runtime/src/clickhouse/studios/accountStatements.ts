@@ -169,7 +169,8 @@ function policyStatements(
 ): string[] {
   const permissive = `${onTables(policy, database, tables)} USING ${condition} AS PERMISSIVE TO ${users}`;
   const restricting = `${onTables(restrictive(policy), database, tables)} USING ${condition} AS RESTRICTIVE TO ${users}`;
-  return [restricting, permissive].flatMap((text) => [
+  // The permissive policy comes first. Otherwise, all rows are hidden in between if users without policies read no rows.
+  return [permissive, restricting].flatMap((text) => [
     `CREATE ROW POLICY IF NOT EXISTS ${text}`,
     `ALTER ROW POLICY ${text}`,
   ]);
@@ -196,7 +197,7 @@ const QUOTA_SECONDS = 3_600;
 
 /**
  * Conditions of the policies of `system.tables` and `system.columns`, which hide the sizes of tables from accounts of studios. An
- * account of a studio still reads these tables, and sees the views with the same rows. The conditions are equal for all databases
+ * account of a studio still sees the rows of the views, which have the same columns. The conditions are equal for all databases
  * and true for all other users, because every user of the server has these policies.
  */
 const HIDDEN_SIZES = new Map(

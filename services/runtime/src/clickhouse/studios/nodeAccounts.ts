@@ -101,7 +101,7 @@ class AccountsOfNode {
   isUsed = false;
   /** Accounts for which this process has run all statements on the node. */
   readonly #applied = new Set<string>();
-  /** Tables with the policies and settings that all accounts share. */
+  /** Names of the tables for which this process has created the policies that all accounts share. */
   #sharedTables = '';
 
   constructor(
@@ -141,7 +141,8 @@ class AccountsOfNode {
     const dropped = accountsOf(database, node).difference(kept);
     if (dropped.size === 0) return;
     this.isUsed = true;
-    await this.#requireCurrent(accounts);
+    // Usernames are never used again, so an account that this process has created is dropped without a further check.
+    if (!dropped.isSubsetOf(this.#applied)) await this.#requireCurrent(accounts);
     for (const username of dropped) {
       await this.#run(dropStatements(database, node, username));
       this.#applied.delete(username);

@@ -9,31 +9,34 @@ import type { StudioAccounts, StudioReader } from '../studioTables.ts';
 import { type NodeAccountsOptions, openNodeAccounts } from './nodeAccounts.ts';
 
 const INTERVAL_MS = 5_000;
-/** Time after which a change does not wait for a node any longer. */
 const ANSWER_LIMIT_MS = 5_000;
 
 export interface ServerAccountsOptions extends NodeAccountsOptions {
   /** Address that is sent to the owner of a new account. */
   readonly url: string;
   readonly database: string;
-  /** All nodes, with the product's account. */
+  /** Addresses of all nodes, and the login of the product's account. */
   readonly nodes: readonly StoreOptions[];
+  /** Time between two repairs. Only tests set this time. */
+  readonly everyMs?: number;
+  /** Time after which a change does not wait for a node any longer. Only tests set this time. */
+  readonly answerLimitMs?: number;
 }
 
 export type ServerAccounts = StudioAccounts & { close(): Promise<void> };
 
 export function openServerAccounts(options: ServerAccountsOptions): ServerAccounts {
-  const { url, database } = options;
+  const { url, database, everyMs = INTERVAL_MS, answerLimitMs = ANSWER_LIMIT_MS } = options;
   const current = { accounts: [] as readonly StudioReader[], caughtUp: async () => {} };
   const nodes = options.nodes.map((address) => openNodeAccounts(address, current, options));
   const reconcile = async (): Promise<void> => {
-    await Promise.all(nodes.map((node) => withinLimit(node.reconcile(), ANSWER_LIMIT_MS, () => {})));
+    await Promise.all(nodes.map((node) => withinLimit(node.reconcile(), answerLimitMs, () => {})));
   };
   let stop: (() => Promise<void>) | undefined;
   return {
     ...{ url, database },
     refusal: async () => {
-      const answers = await Promise.allSettled(nodes.map((node) => node.refusal(ANSWER_LIMIT_MS)));
+      const answers = await Promise.allSettled(nodes.map((node) => node.refusal(answerLimitMs)));
       const failures = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason] : []));
       if (failures.length === nodes.length) throw new Unavailable(failures.map(messageOf).join('; '));
       return answers.flatMap((answer) => (answer.status === 'fulfilled' ? (answer.value ?? []) : []))[0];
@@ -41,7 +44,7 @@ export function openServerAccounts(options: ServerAccountsOptions): ServerAccoun
     set: async (accounts, caughtUp) => {
       Object.assign(current, { accounts, caughtUp });
       await reconcile();
-      stop ??= runPeriodically(reconcile, { firstMs: INTERVAL_MS, everyMs: INTERVAL_MS }, () => {});
+      stop ??= runPeriodically(reconcile, { firstMs: everyMs, everyMs }, () => {});
       const problems = nodes.map(({ problem }) => problem());
       if (problems.every((problem) => problem !== undefined)) throw new Unavailable(problems.join('; '));
     },
