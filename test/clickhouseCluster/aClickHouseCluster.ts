@@ -1,5 +1,5 @@
 /**
- * Provides a ClickHouse cluster with two shards of two replicas. The first available source is used: the environment
+ * Provides a ClickHouse cluster, by default with two shards of two replicas. The first available source is used: the environment
  * (`CLICKHOUSE_CLUSTER` and `CLICKHOUSE_URL`), Docker, or the kit in `QUESTLOG_CLICKHOUSE_CLUSTER_KIT`.
  */
 import { existsSync } from 'node:fs';
@@ -20,28 +20,62 @@ export interface ClickHouseCluster extends AsyncDisposable {
   readonly faults?: ClusterFaults;
 }
 
-/** Nodes are numbers: the index of the node in `nodes`. */
+/** Number of a node in `nodes`, or all keepers. */
+export type ClusterMember = number | 'keeper';
+
 export interface ClusterFaults {
   /** Sends SIGKILL. */
-  kill(node: number): Promise<void>;
-  /** Starts a killed node and waits until the node answers. */
-  start(node: number): Promise<void>;
+  kill(member: ClusterMember): Promise<void>;
+  /** Starts a killed member and waits until it answers. */
+  start(member: ClusterMember): Promise<void>;
+  /** Sends SIGSTOP. */
+  pause(member: ClusterMember): Promise<void>;
+  /** Sends SIGCONT. */
+  resume(member: ClusterMember): Promise<void>;
   /** Restarts a node with additional configuration in XML. */
   configure(node: number, xml: string): Promise<void>;
+  /** Kills a node, deletes its data, and removes it from the configuration of the other nodes, which restart. */
+  remove(node: number): Promise<void>;
   /** Removes a node with its data, adds an empty node to the same shard, and returns the address of the new node. */
   replace(node: number): Promise<string>;
+  /** Adds an empty node to a shard (counted from 1), restarts the other nodes, and returns the address of the new node. */
+  addReplica(shard: number): Promise<string>;
+  /** Adds a shard with as many empty replicas, restarts the other nodes, and returns the addresses of the new nodes. */
+  addShard(replicas: number): Promise<readonly string[]>;
+  /** Blocks the traffic between two members, without closing connections. Requires the shape `proxied`. */
+  cut(one: ClusterMember, other: ClusterMember): Promise<void>;
+  /** Ends all cuts. */
+  heal(): Promise<void>;
 }
+
+export interface ClusterShape {
+  readonly shards: number;
+  /** Replicas of each shard. */
+  readonly replicas: number;
+  /** Number of keepers. Without a value, the cluster has one. */
+  readonly keepers?: 1 | 3;
+  /** True if `cut` is needed. Only the kit can cut connections. */
+  readonly proxied?: boolean;
+  /** Folders for the data of nodes, by the name of the node, for example `{ 'shard1-replica1': '/mnt/small' }`. */
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+const TWO_BY_TWO: ClusterShape = { shards: 2, replicas: 2 };
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const KIT = 'QUESTLOG_CLICKHOUSE_CLUSTER_KIT';
 
-/** Describes a suite that starts a cluster. Without a source for the cluster, the suite is one skipped test with the reason. */
+/**
+ * Describes a suite that starts a cluster. Without a source for the cluster, the suite is one skipped test with the reason. The
+ * cluster of the environment has two shards of two replicas, so a suite with another shape does not use it.
+ */
 export async function describeClickHouseCluster(
   name: string,
   suite: (start: () => Promise<ClickHouseCluster>) => void,
+  shape = TWO_BY_TWO,
 ): Promise<void> {
-  const source = await sourceOf(process.env);
+  const source = await sourceOf(process.env, shape);
   if (typeof source !== 'string') return void describe(name, () => suite(source));
   failIfRequired('clickhouse-cluster', source);
   console.log(`ClickHouse cluster tests: skipped: ${source}`);
@@ -51,16 +85,19 @@ export async function describeClickHouseCluster(
 }
 
 /** Returns a function that starts the cluster, or the reason why there is no cluster. */
-async function sourceOf(env: Environment): Promise<(() => Promise<ClickHouseCluster>) | string> {
+async function sourceOf(
+  env: Environment,
+  shape: ClusterShape,
+): Promise<(() => Promise<ClickHouseCluster>) | string> {
   const { CLICKHOUSE_CLUSTER: name = '', CLICKHOUSE_URL: urls = '' } = env;
-  if (name !== '' && urls !== '')
+  if (name !== '' && urls !== '' && shape === TWO_BY_TWO)
     return async () => ({ name, nodes: urls.split(','), [Symbol.asyncDispose]: async () => {} });
   const noDocker = await whyNoDocker();
-  if (noDocker === undefined) return startDockerCluster;
+  if (noDocker === undefined) return () => startDockerCluster(shape);
   const folder = env[KIT] ?? '';
   if (folder === '') return `${noDocker}, and ${KIT} is empty`;
   const command = join(folder, 'cluster');
-  return existsSync(command) ? () => startKitCluster(command) : `${noDocker}, and ${command} does not exist`;
+  return existsSync(command) ? () => startKitCluster(command, shape) : `${noDocker}, and ${command} does not exist`;
 }
 
 async function whyNoDocker(): Promise<string | undefined> {

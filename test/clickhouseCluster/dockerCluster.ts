@@ -1,18 +1,23 @@
-/** Starts a ClickHouse cluster with two shards of two replicas and one keeper in Docker. */
+/** Starts a ClickHouse cluster with one keeper in Docker. */
 import { randomBytes } from 'node:crypto';
 import { GenericContainer, Network, type StartedTestContainer, Wait } from 'testcontainers';
 import { CLICKHOUSE_IMAGE, CLICKHOUSE_KEEPER_IMAGE } from '../engines/images.ts';
-import type { ClickHouseCluster } from './aClickHouseCluster.ts';
+import type { ClickHouseCluster, ClusterShape } from './aClickHouseCluster.ts';
 
 const NAME = 'questlog';
 const HTTP_PORT = 8_123;
 const KEEPER_PORT = 9_181;
-const NODES = [1, 2].flatMap((shard) => [1, 2].map((replica) => ({ shard, replica })));
 const UNLESS_ENDED = { abortOnContainerExit: true };
 
-type Node = (typeof NODES)[number];
+interface Node {
+  /** Counted from 1. */
+  readonly shard: number;
+  /** Counted from 1. */
+  readonly replica: number;
+}
 
-export async function startDockerCluster(): Promise<ClickHouseCluster> {
+export async function startDockerCluster({ shards, replicas }: ClusterShape): Promise<ClickHouseCluster> {
+  const all = upTo(shards).flatMap((shard) => upTo(replicas).map((replica) => ({ shard, replica })));
   const network = await new Network().start();
   const started: StartedTestContainer[] = [];
   const stop = async (): Promise<void> => {
@@ -27,7 +32,7 @@ export async function startDockerCluster(): Promise<ClickHouseCluster> {
   try {
     await start(keeper());
     const password = randomBytes(16).toString('hex');
-    const servers = await Promise.all(NODES.map((node) => start(server(node, password))));
+    const servers = await Promise.all(all.map((node) => start(server(node, all, password))));
     const nodes = servers.map(
       (node) => `http://questlog:${password}@${node.getHost()}:${node.getMappedPort(HTTP_PORT)}`,
     );
@@ -45,7 +50,7 @@ function keeper(): GenericContainer {
     .withWaitStrategy(Wait.forListeningPorts());
 }
 
-function server(node: Node, password: string): GenericContainer {
+function server(node: Node, all: readonly Node[], password: string): GenericContainer {
   return new GenericContainer(CLICKHOUSE_IMAGE)
     .withNetworkAliases(hostOf(node))
     .withExposedPorts(HTTP_PORT)
@@ -55,7 +60,7 @@ function server(node: Node, password: string): GenericContainer {
       CLICKHOUSE_DEFAULT_ACCESS_MANAGEMENT: '1',
     })
     .withCopyContentToContainer([
-      { content: configuration(node), target: '/etc/clickhouse-server/config.d/cluster.xml' },
+      { content: configuration(node, all), target: '/etc/clickhouse-server/config.d/cluster.xml' },
     ])
     .withWaitStrategy(Wait.forHttp('/ping', HTTP_PORT, UNLESS_ENDED));
 }
@@ -64,9 +69,9 @@ function hostOf({ shard, replica }: Node): string {
   return `shard${shard}-replica${replica}`;
 }
 
-function configuration(node: Node): string {
-  const shards = [1, 2].map((shard) => {
-    const replicas = NODES.filter((one) => one.shard === shard).map(
+function configuration(node: Node, all: readonly Node[]): string {
+  const shards = upTo(Math.max(...all.map(({ shard }) => shard))).map((shard) => {
+    const replicas = all.filter((one) => one.shard === shard).map(
       (one) => `<replica><host>${hostOf(one)}</host><port>9000</port></replica>`,
     );
     return `<shard><internal_replication>true</internal_replication>${replicas.join('')}</shard>`;
@@ -78,4 +83,9 @@ function configuration(node: Node): string {
   <zookeeper><node><host>keeper</host><port>${KEEPER_PORT}</port></node></zookeeper>
   <distributed_ddl><path>/clickhouse/task_queue/ddl</path></distributed_ddl>
 </clickhouse>`;
+}
+
+/** Returns the numbers from 1 to `last`. */
+function upTo(last: number): number[] {
+  return Array.from({ length: last }, (_, index) => index + 1);
 }

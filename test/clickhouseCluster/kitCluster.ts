@@ -7,21 +7,26 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import type { ClickHouseCluster } from './aClickHouseCluster.ts';
+import type { ClickHouseCluster, ClusterFaults, ClusterMember, ClusterShape } from './aClickHouseCluster.ts';
 
 const LIBRARY = fileURLToPath(
   new URL('../../node_modules/@chdb/lib-linux-x64-gnu/libchdb.so', import.meta.url),
 );
-const NODES = ['shard1-replica1', 'shard1-replica2', 'shard2-replica1', 'shard2-replica2'];
 
-/** Ends the cluster when standard input ends, also if the tests are killed. */
-const KEEP = `"$0" up --dir "$1" --shards 2 --replicas 2 && cat >/dev/null
-"$0" wipe --dir "$1" >/dev/null; rm -rf "$1"`;
+/** Ends the cluster when standard input ends, also if the tests are killed. The arguments are the folder and options of `up`. */
+const KEEP = `folder="$1"; shift; "$0" up --dir "$folder" "$@" && cat >/dev/null
+"$0" wipe --dir "$folder" >/dev/null; rm -rf "$folder"`;
 
-export async function startKitCluster(command: string): Promise<ClickHouseCluster> {
+type Run = (action: string, ...args: string[]) => Promise<string>;
+
+export async function startKitCluster(command: string, shape: ClusterShape): Promise<ClickHouseCluster> {
+  const { shards, replicas, keepers = 1, proxied = false, data = {} } = shape;
   const folder = mkdtempSync(join(tmpdir(), 'questlog-clickhouse-cluster-'));
   const env = { ...process.env, LIBCHDB: LIBRARY };
-  const keeper = spawn('bash', ['-c', KEEP, command, folder], {
+  const options = ['--shards', String(shards), '--replicas', String(replicas), '--keepers', String(keepers)];
+  for (const [node, directory] of Object.entries(data)) options.push('--data', `${node}=${directory}`);
+  if (proxied) options.push('--proxied');
+  const keeper = spawn('bash', ['-c', KEEP, command, folder, ...options], {
     ...{ env, detached: true },
     stdio: ['pipe', 'pipe', 'inherit'],
   });
@@ -32,39 +37,69 @@ export async function startKitCluster(command: string): Promise<ClickHouseCluste
     if (line.startsWith('CLICKHOUSE_KEEPER=')) break;
   }
   const nodes = valueIn(output, 'CLICKHOUSE_NODES').split(',');
-  if (nodes.length !== NODES.length) throw new Error('the kit did not start a ClickHouse cluster');
-  const names = [...NODES];
-  const known = new Set(nodes);
-  const run = async (action: string, ...args: string[]): Promise<string> =>
+  if (nodes.length !== shards * replicas) throw new Error('the kit did not start a ClickHouse cluster');
+  const names = nodes.map(
+    (_, node) => `shard${Math.floor(node / replicas) + 1}-replica${(node % replicas) + 1}`,
+  );
+  const run: Run = async (action, ...args) =>
     (await promisify(execFile)(command, [action, '--dir', folder, ...args], { env })).stdout;
   return {
     ...{ name: valueIn(output, 'CLICKHOUSE_CLUSTER'), nodes },
-    faults: {
-      kill: async (node) => void (await run('kill', names[node] ?? '')),
-      start: async (node) => void (await run('start', names[node] ?? '')),
-      configure: async (node, xml) => {
-        const directory = join(folder, names[node] ?? '', 'config.d');
-        mkdirSync(directory, { recursive: true });
-        writeFileSync(join(directory, 'test.xml'), xml);
-        await run('restart', names[node] ?? '');
-      },
-      replace: async (node) => {
-        const [shard = ''] = (names[node] ?? '').split('-');
-        await run('remove', names[node] ?? '');
-        // Restarts the other nodes once, for the removal and for the addition.
-        const name = (await run('add-replica', shard, '--restart')).trim();
-        names[node] = name;
-        // The command `up` changes nothing if all nodes run, and prints the addresses.
-        const all = valueIn((await run('up')).split('\n'), 'CLICKHOUSE_NODES').split(',');
-        const added = all.find((address) => !known.has(address)) ?? '';
-        known.add(added);
-        return added;
-      },
-    },
+    faults: faultsOf(folder, names, nodes, run),
     async [Symbol.asyncDispose]() {
       keeper.stdin.end();
       await ended;
     },
+  };
+}
+
+/** `names` has the kit's name of each node, and gets the names of new nodes. */
+function faultsOf(folder: string, names: string[], nodes: readonly string[], run: Run): ClusterFaults {
+  const known = new Set(nodes);
+  const nameOf = (member: ClusterMember): string => (member === 'keeper' ? member : (names[member] ?? ''));
+  /** Returns the addresses that no earlier call has returned. */
+  const newAddresses = async (): Promise<string[]> => {
+    // The command `up` changes nothing if all nodes run, and prints the addresses.
+    const all = valueIn((await run('up')).split('\n'), 'CLICKHOUSE_NODES').split(',');
+    const added = all.filter((address) => !known.has(address));
+    for (const address of added) known.add(address);
+    return added;
+  };
+  const addReplica = async (shard: string): Promise<[name: string, address: string]> => {
+    const name = (await run('add-replica', shard, '--restart')).trim();
+    const [address = ''] = await newAddresses();
+    return [name, address];
+  };
+  return {
+    kill: async (member) => void (await run('kill', nameOf(member))),
+    start: async (member) => void (await run('start', nameOf(member))),
+    pause: async (member) => void (await run('pause', nameOf(member))),
+    resume: async (member) => void (await run('resume', nameOf(member))),
+    configure: async (node, xml) => {
+      const directory = join(folder, nameOf(node), 'config.d');
+      mkdirSync(directory, { recursive: true });
+      writeFileSync(join(directory, 'test.xml'), xml);
+      await run('restart', nameOf(node));
+    },
+    remove: async (node) => void (await run('remove', nameOf(node), '--restart')),
+    replace: async (node) => {
+      await run('remove', nameOf(node));
+      // Restarts the other nodes once, for the removal and for the addition.
+      const [name, address] = await addReplica(/^shard(\d+)/.exec(nameOf(node))?.[1] ?? '');
+      names[node] = name;
+      return address;
+    },
+    addReplica: async (shard) => {
+      const [name, address] = await addReplica(String(shard));
+      names.push(name);
+      return address;
+    },
+    addShard: async (replicas) => {
+      names.push(...(await run('add-shard', '--replicas', String(replicas), '--restart')).trim().split('\n'));
+      return await newAddresses();
+    },
+    cut: async (one, other) => void (await run('cut', nameOf(one), nameOf(other))),
+    heal: async () => void (await run('heal')),
   };
 }
 
