@@ -97,7 +97,9 @@ async function sourceOf(
   const folder = env[KIT] ?? '';
   if (folder === '') return `${noDocker}, and ${KIT} is empty`;
   const command = join(folder, 'cluster');
-  return existsSync(command) ? () => startKitCluster(command, shape) : `${noDocker}, and ${command} does not exist`;
+  return existsSync(command)
+    ? () => startKitCluster(command, shape)
+    : `${noDocker}, and ${command} does not exist`;
 }
 
 async function whyNoDocker(): Promise<string | undefined> {

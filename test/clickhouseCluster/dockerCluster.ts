@@ -71,9 +71,9 @@ function hostOf({ shard, replica }: Node): string {
 
 function configuration(node: Node, all: readonly Node[]): string {
   const shards = upTo(Math.max(...all.map(({ shard }) => shard))).map((shard) => {
-    const replicas = all.filter((one) => one.shard === shard).map(
-      (one) => `<replica><host>${hostOf(one)}</host><port>9000</port></replica>`,
-    );
+    const replicas = all
+      .filter((one) => one.shard === shard)
+      .map((one) => `<replica><host>${hostOf(one)}</host><port>9000</port></replica>`);
     return `<shard><internal_replication>true</internal_replication>${replicas.join('')}</shard>`;
   });
   return `<clickhouse>
