@@ -7,9 +7,10 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { adminEndpoint } from '@questlog/cli/connection';
+import { adminSource } from '@questlog/cli/exports/adminSource';
 import { openLocalFolder } from '@questlog/cli/exports/localFolder';
-import { runExport } from '@questlog/cli/exports/runExport';
 import { emptyTables, type SharedEngine } from '@questlog/runtime/clickhouse/chdb/testing/sharedEngine';
+import { runExport } from '@questlog/runtime/exports/runExport';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
@@ -75,7 +76,7 @@ async function exportTo(
   const opened = await openLocalFolder(folder);
   try {
     return await runExport({
-      ...{ admin: adminEndpoint(url, token), folder: opened, isRefresh },
+      ...{ source: adminSource(adminEndpoint(url, token)), folder: opened, isRefresh },
       request: { projectId: id, kind, format, from: null, to: null },
       signal: new AbortController().signal,
       onProgress: () => {},
@@ -115,9 +116,7 @@ test('an export that is killed several times, and continued, has exactly the row
   // No partition has a projected offset yet.
   expect(
     await exportTo(outputFolder().folderOf('events'), await serveExports(engine.store, PROJECT)),
-  ).toEqual({
-    ...{ files: 0, rows: 0, bytes: 0, unknownRows: ROWS },
-  });
+  ).toEqual({ written: [], files: [], unknownRows: ROWS });
   await publish('events', 3_000);
   let kill: { readonly at: number; readonly when: 'start' | 'end'; run(): Promise<void> } | undefined;
   let requests = 0;
@@ -159,7 +158,8 @@ test('an export that is killed several times, and continued, has exactly the row
   await expectAllRows(folder, 3_500);
 
   await erase('log_offset = 7 AND log_partition = 1');
-  expect(await exportTo(folder, server, { isRefresh: true })).toMatchObject({ files: 1 });
+  const { written } = await exportTo(folder, server, { isRefresh: true });
+  expect(written).toMatchObject([{ generation: 2, name: expect.stringMatching(/-2\.parquet$/) }]);
   await expectAllRows(folder, 3_500);
 });
 

@@ -46,6 +46,7 @@ const RUNTIME_LAYERS: Readonly<Record<string, number>> = {
   cursors: 4,
   http: 4,
   uploads: 5,
+  exports: 6,
 };
 
 /** Folders of a service. A folder may import only from later folders of this list; `service.ts` wires all folders. */
@@ -145,7 +146,7 @@ test('there are no import cycles of values or types', () => {
   );
 });
 
-test('inside runtime imports point one way: process ← log ← clickhouse, registry ← directory, tracing ← consumer, cursors, http ← uploads', () => {
+test('inside runtime imports point one way: process ← log ← clickhouse, registry ← directory, tracing ← consumer, cursors, http ← uploads ← exports', () => {
   const roomOf = (path: string): string | undefined => /^services\/runtime\/src\/([^/]+)/.exec(path)?.[1];
   const notOfTests = inServices.filter(({ path }) => !isTest(path) && !path.includes('/testing/'));
   expectNone(

@@ -1,4 +1,5 @@
 /** The command `questlog export`. It writes the rows of a project to files in a folder or an S3 bucket. */
+import type { ExportFolder } from '@questlog/runtime/exports/exportFolder';
 import type { ExportChunkInput, ExportScope } from '@questlog/schemas/http/export';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
@@ -6,7 +7,6 @@ import type { Connection } from '../connection.ts';
 import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example } from '../manage.ts';
 import { count, Progress } from '../print.ts';
-import type { ExportFolder } from './exportFolder.ts';
 
 const KINDS = ['events', 'sessions', 'reports', 'links'] as const satisfies readonly ExportScope['kind'][];
 const FORMATS = ['parquet', 'csv', 'ndjson'] as const satisfies readonly ExportChunkInput['format'][];
@@ -40,26 +40,26 @@ export function exportCommand(connect: () => Promise<Connection>, env: NodeJS.Pr
   );
   return command.action(async (kind: ExportScope['kind'], options: Options) => {
     const { project, format, from = null, to = null, refresh: isRefresh = false } = options;
-    const { runExport } = await import('./runExport.ts');
+    const { runExport, sumOf } = await import('@questlog/runtime/exports/runExport');
+    const { adminSource } = await import('./adminSource.ts');
     const stop = new AbortController();
     onInterrupt(() => stop.abort());
     const folder = await openFolder(`${options.output.replace(/\/+$/, '')}/${kind}/${project}`, env);
     const progress = new Progress();
     try {
-      const written = await runExport({
-        ...{ admin: (await connect()).admin, folder, isRefresh, signal: stop.signal },
+      const { written, unknownRows } = await runExport({
+        ...{ source: adminSource((await connect()).admin), folder, isRefresh, signal: stop.signal },
         request: { projectId: project, kind, format, from, to },
         onProgress: (rows, allRows) => progress.show(`${count(rows)} of ${count(allRows)} rows`),
       });
       progress.clear();
-      const { files, rows, bytes, unknownRows } = written;
       if (unknownRows > 0)
         process.stderr.write(
           `${count(unknownRows)} rows are missing, because their partition has no projected offset; see projected_offsets\n`,
         );
-      process.stderr.write(
-        `${count(rows)} rows in ${count(files)} files, ${count(Math.ceil(bytes / MIB))} MiB\n`,
-      );
+      const rows = sumOf(written, (file) => file.rows);
+      const mib = Math.ceil(sumOf(written, ({ bytes }) => bytes) / MIB);
+      process.stderr.write(`${count(rows)} rows in ${count(written.length)} files, ${count(mib)} MiB\n`);
       process.stdout.write(`${folder.path}\n`);
     } catch (error) {
       progress.clear();
@@ -88,12 +88,10 @@ async function openFolder(path: string, env: NodeJS.ProcessEnv): Promise<ExportF
   if (bucket === undefined || prefix === undefined) {
     return await (await import('./localFolder.ts')).openLocalFolder(path);
   }
-  const [{ openBucketFolder }, { settingsOf }] = await Promise.all([
-    import('./bucketFolder.ts'),
+  const [{ openBucketFolder }, { bucketOptions }, { settingsOf }] = await Promise.all([
+    import('@questlog/runtime/exports/bucketFolder'),
+    import('@questlog/runtime/uploads/uploadSettings'),
     import('../connection.ts'),
   ]);
-  const { s3Region: region, s3Endpoint: endpoint, ...settings } = await settingsOf(env);
-  const { s3AccessKeyId: accessKeyId, s3SecretAccessKey: secretAccessKey } = settings;
-  const options = { bucket, region, endpoint, publicEndpoint: '', accessKeyId, secretAccessKey };
-  return await openBucketFolder(options, prefix);
+  return await openBucketFolder(bucketOptions(await settingsOf(env), bucket), prefix);
 }

@@ -6,9 +6,9 @@ import { createReadStream } from 'node:fs';
 import { appendFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
+import { type ExportFolder, type FileFacts, MeasuredContent } from '@questlog/runtime/exports/exportFolder';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { UNFINISHED, writeAtomically } from '../queries/outputFile.ts';
-import { type ExportFolder, type FileFacts, MeasuredContent } from './exportFolder.ts';
 
 const LOCK = 'export.lock';
 
@@ -22,13 +22,15 @@ export async function openLocalFolder(path: string): Promise<ExportFolder> {
   const progress = join(path, 'progress.ndjson');
   const facts = factsIn((await textOf(progress)) ?? '');
   const { signal: never } = new AbortController();
+  const remove = (name: string) => rm(join(path, name), { force: true });
   return {
     path,
     isEmpty: async () => (await readdir(path)).every((name) => name === LOCK),
     read: (name) => textOf(join(path, name)),
     write: (name, text) => writeAtomically(join(path, name), Readable.from([text]), never),
+    remove,
     finish: async (name) => {
-      await rm(join(path, name), { force: true });
+      await remove(name);
       await rm(progress, { force: true });
     },
     close: () => rm(lock, { force: true }),
@@ -36,11 +38,11 @@ export async function openLocalFolder(path: string): Promise<ExportFolder> {
       const known = facts.get(name);
       return known !== undefined && (await hasContent(join(path, name), known)) ? known : undefined;
     },
-    store: async (name, content, chunk) => {
+    store: async (name, content, { rows, state }) => {
       const file = join(path, name);
       await mkdir(dirname(file), { recursive: true });
       await writeAtomically(file, content.stream, content.signal);
-      const stored = { ...chunk, ...content.measured() };
+      const stored = { rows, state, ...content.measured() };
       await appendFile(progress, `${JSON.stringify([name, stored])}\n`, { flush: true }).catch(
         (cause: unknown) => {
           throw new Error(`${progress} was not written: ${messageOf(cause)}`, { cause });

@@ -5,12 +5,13 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type ExportRequest, runExport } from '@questlog/runtime/exports/runExport';
 import type { ExportPlan } from '@questlog/schemas/http/export';
 import { expect, onTestFinished, test } from 'vitest';
 import { adminEndpoint } from '../connection.ts';
+import { adminSource } from './adminSource.ts';
 import { exportCommand } from './exportCommand.ts';
 import { openLocalFolder } from './localFolder.ts';
-import { type ExportRequest, runExport } from './runExport.ts';
 
 const logId = randomUUID();
 const REQUEST: ExportRequest = {
@@ -28,7 +29,7 @@ const PLAN: ExportPlan = {
   ...{ offsets: [OFFSET], unknownRows: 0 },
   chunks: [{ day: '2026-11-01', logId, partition: 0, firstOffset: 0, lastOffset: 9, rows: 1 }],
 };
-const FILE = `2026-11-01/${logId}-0-0-9.csv`;
+const FILE = `2026-11-01/${logId}-0-0-9-1.csv`;
 
 test('an incomplete response leaves neither a file nor a manifest', async () => {
   const { run, contents } = await anExport((response) => {
@@ -41,7 +42,7 @@ test('an incomplete response leaves neither a file nor a manifest', async () => 
 
 test('a folder accepts only exports with the same options, and only its own files', async () => {
   const { run, folder } = await anExport();
-  expect(await run()).toEqual({ files: 1, rows: 1, bytes: 3, unknownRows: 0 });
+  expect((await run()).written).toMatchObject([{ name: FILE, rows: 1, bytes: 3 }]);
   await expect(run({ ...REQUEST, format: 'ndjson' })).rejects.toThrow('has an export with format csv');
   await expect(run({ ...REQUEST, from: '2026-11-01' })).rejects.toThrow('has an export with from omitted');
   rmSync(join(folder, 'manifest.json'));
@@ -78,7 +79,7 @@ async function anExport(sendChunk = (response: ServerResponse) => void response.
     const opened = await openLocalFolder(folder);
     try {
       return await runExport({
-        ...{ admin, folder: opened, request, isRefresh: false, signal },
+        ...{ source: adminSource(admin), folder: opened, request, isRefresh: false, signal },
         onProgress: () => {},
       });
     } finally {

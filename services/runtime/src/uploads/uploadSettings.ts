@@ -74,11 +74,17 @@ export function uploadOptions(
   return isFolder ? { kind: 'folder', signingKey } : undefined;
 }
 
-function checkedS3(settings: Settings): S3StoreOptions {
-  const { s3Bucket: bucket, s3Region: region } = settings;
-  const { s3Endpoint: endpoint, s3PublicEndpoint: publicEndpoint } = settings;
+/** Returns the connection to another bucket, with the credentials of the settings. */
+export function bucketOptions(settings: Settings, bucket: string): S3StoreOptions {
+  const { s3Region: region, s3Endpoint: endpoint, s3PublicEndpoint: publicEndpoint } = settings;
   const { s3AccessKeyId: accessKeyId, s3SecretAccessKey: secretAccessKey } = settings;
-  if (bucket === '') throw new StartRefused('QUESTLOG_S3_BUCKET: required for uploads to S3');
+  return { bucket, region, endpoint, publicEndpoint, accessKeyId, secretAccessKey };
+}
+
+function checkedS3(settings: Settings): S3StoreOptions {
+  const options = bucketOptions(settings, settings.s3Bucket);
+  const { endpoint, publicEndpoint, accessKeyId, secretAccessKey } = options;
+  if (options.bucket === '') throw new StartRefused('QUESTLOG_S3_BUCKET: required for uploads to S3');
   if ((accessKeyId === '') !== (secretAccessKey === '')) {
     throw new StartRefused(
       'QUESTLOG_S3_ACCESS_KEY_ID: set it together with QUESTLOG_S3_SECRET_ACCESS_KEY, or set neither',
@@ -88,5 +94,5 @@ function checkedS3(settings: Settings): S3StoreOptions {
     if (address === '' || /^https?:$/.test(URL.parse(address)?.protocol ?? '')) continue;
     throw new StartRefused(`QUESTLOG_S3_${name}: must be an http or https address`);
   }
-  return { bucket, region, endpoint, publicEndpoint, accessKeyId, secretAccessKey };
+  return options;
 }

@@ -1,7 +1,7 @@
 /** Writes an export to an S3 bucket. The metadata of an object contains the facts about the file. */
 import { buffer } from 'node:stream/consumers';
-import { openBucketPrefix } from '@questlog/runtime/uploads/bucketPrefix';
-import type { S3StoreOptions } from '@questlog/runtime/uploads/s3Store';
+import { openBucketPrefix } from '../uploads/bucketPrefix.ts';
+import type { S3StoreOptions } from '../uploads/s3Store.ts';
 import type { ExportFolder } from './exportFolder.ts';
 
 export async function openBucketFolder(options: S3StoreOptions, prefix: string): Promise<ExportFolder> {
@@ -11,6 +11,7 @@ export async function openBucketFolder(options: S3StoreOptions, prefix: string):
     isEmpty: () => objects.isEmpty(),
     read: (name) => objects.read(name),
     write: (name, text) => objects.write(name, text),
+    remove: (name) => objects.remove(name),
     finish: (name) => objects.remove(name),
     close: async () => {},
     find: async (name) => {
@@ -20,9 +21,9 @@ export async function openBucketFolder(options: S3StoreOptions, prefix: string):
         return undefined;
       return { rows: Number(rows), bytes: object.bytes, sha256, state };
     },
-    store: async (name, measured, chunk) => {
+    store: async (name, measured, { rows, state }) => {
       const content = await buffer(measured.stream);
-      const { rows, state, sha256, bytes } = { ...chunk, ...measured.measured() };
+      const { sha256, bytes } = measured.measured();
       await objects.put(name, { content, sha256, metadata: { rows: `${rows}`, state, sha256 } });
       return { rows, state, sha256, bytes };
     },

@@ -15,6 +15,7 @@ export interface ExportFolder {
   isEmpty(): Promise<boolean>;
   read(name: string): Promise<string | undefined>;
   write(name: string, text: string): Promise<void>;
+  remove(name: string): Promise<void>;
   /** Ends an export. Removes the file `name`, and the facts about the files of the unfinished export. */
   finish(name: string): Promise<void>;
   /** Returns the facts of a file of the unfinished export. Undefined if the file is missing or differs from the facts. */

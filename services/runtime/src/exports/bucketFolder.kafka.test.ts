@@ -1,10 +1,10 @@
 /** Tests an export to a bucket of a real S3 server. */
 import { hash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { engines } from '@questlog/runtime/log/kafka/testing/engines';
-import { failIfRequired } from '@questlog/runtime/process/testing/required';
-import { aBucket, keysIn } from '@questlog/runtime/uploads/bucket.testing';
 import { expect, test } from 'vitest';
+import { engines } from '../log/kafka/testing/engines.ts';
+import { failIfRequired } from '../process/testing/required.ts';
+import { aBucket, keysIn } from '../uploads/bucket.testing.ts';
 import { openBucketFolder } from './bucketFolder.ts';
 import { MeasuredContent } from './exportFolder.ts';
 
