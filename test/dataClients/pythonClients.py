@@ -5,6 +5,7 @@ Usage: pythonClients.py <host>:<port> <user> <password>. The last line of the ou
 
 import json
 import re
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -19,6 +20,8 @@ USER, PASSWORD = sys.argv[2], sys.argv[3]
 ENDLESS = "SELECT sum(sipHash64(number)) FROM numbers(100000000000)"
 ROWS = "SELECT number, toString(number) AS text FROM numbers(1000000)"
 FEWER_ROWS = "SELECT number, toString(number) AS text FROM numbers(100000)"
+# dbt infers the type of each column from all previewed values, which is slow for many rows.
+PREVIEWED_ROWS = "SELECT number, toString(number) AS text FROM numbers(10000)"
 
 
 def error_of(work):
@@ -29,6 +32,19 @@ def error_of(work):
     except (DatabaseError, sqlalchemy.exc.DatabaseError) as error:
         return re.search(r"Code: \d+\. .*\([A-Z_]+\)", str(error)).group()
     return "none"
+
+
+def is_interrupted(work):
+    """Interrupts the work like the button of a notebook. The tests check that ClickHouse then cancels the query."""
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return False
 
 
 def read_with_clickhouse_connect():
@@ -57,6 +73,7 @@ def read_with_clickhouse_connect():
         "error": error_of(lambda: client.query("SELECT * FROM no_such_table")),
         "timeout": error_of(lambda: client.query(ENDLESS, settings={"max_execution_time": 1})),
         "setting": error_of(lambda: client.query("SELECT 1", settings={"format_schema": "x"})),
+        "canceled": is_interrupted(lambda: client.query(ENDLESS)),
     }
     client.close()
     return results
@@ -67,32 +84,45 @@ def read_with_sqlalchemy():
     inspector = sqlalchemy.inspect(engine)
     table = sqlalchemy.Table("all_types", sqlalchemy.MetaData(), autoload_with=engine)
     with engine.connect() as connection:
-        select = sqlalchemy.select(table.c.u, table.c.s).where(table.c.u > 0).order_by(table.c.u)
+        run = lambda sql: connection.execute(sqlalchemy.text(sql))
+        select = sqlalchemy.select(table).where(table.c.u > 0).order_by(table.c.u)
         return {
             "schemas": "questlog" in inspector.get_schema_names(),
             "tables": inspector.get_table_names(),
             "columns": len(inspector.get_columns("all_types")),
-            "types": [list(row) for row in connection.execute(select)],
-            "rows": sum(1 for _ in connection.execute(sqlalchemy.text(FEWER_ROWS))),
-            "error": error_of(lambda: connection.execute(sqlalchemy.text("SELECT * FROM no_such_table"))),
+            "types": [[str(value) for value in row] for row in connection.execute(select)],
+            "rows": sum(1 for _ in run(ROWS)),
+            "error": error_of(lambda: run("SELECT * FROM no_such_table")),
+            "timeout": error_of(lambda: run(ENDLESS + " SETTINGS max_execution_time = 1")),
+            "canceled": is_interrupted(lambda: run(ENDLESS)),
         }
 
 
 def read_with_dbt():
-    output = {"type": "clickhouse", "schema": "questlog", "host": HOST, "port": int(PORT), "user": USER}
-    profile = {"questlog": {"target": "reader", "outputs": {"reader": {**output, "password": PASSWORD}}}}
+    output = {"type": "clickhouse", "schema": "questlog", "host": HOST, "port": int(PORT), "user": USER, "password": PASSWORD}
+    limited = {**output, "custom_settings": {"max_execution_time": 1}}
+    profile = {"questlog": {"target": "reader", "outputs": {"reader": output, "limited": limited}}}
     with tempfile.TemporaryDirectory() as folder:
         # JSON is valid YAML.
         project = {"name": "questlog", "version": "1.0.0", "profile": "questlog"}
         Path(folder, "dbt_project.yml").write_text(json.dumps(project))
         Path(folder, "profiles.yml").write_text(json.dumps(profile))
         options = ["--quiet", "--no-version-check", "--no-send-anonymous-usage-stats", "--log-path", folder]
-        show = ["show", "--project-dir", folder, "--profiles-dir", folder, "--inline"]
-        answer = dbtRunner().invoke([*options, *show, "SELECT u, s FROM all_types ORDER BY u"])
-        failure = dbtRunner().invoke([*options, *show, "SELECT * FROM no_such_table"])
+
+        def show(sql, *more):
+            return dbtRunner().invoke([*options, "show", "--project-dir", folder, "--profiles-dir", folder, "--inline", sql, *more])
+
+        def code_of(answer):
+            return answer.success or re.search(r"Code: \d+", str(answer.exception)).group()
+
+        # dbt returns decimals, dates, and times as text, and parses numbers in texts.
+        types = show("SELECT * FROM all_types ORDER BY u").result.results[0].agate_table
         return {
-            "types": [list(row) for row in answer.result.results[0].agate_table.rows],
-            "error": failure.success or re.search(r"Code: \d+", str(failure.exception)).group(),
+            "columns": len(types.column_names),
+            "types": [[str(row["u"]), row["s"], str(row["at6"]), str(row["id"])] for row in types.rows],
+            "rows": len(show(PREVIEWED_ROWS, "--limit", "-1").result.results[0].agate_table.rows),
+            "error": code_of(show("SELECT * FROM no_such_table")),
+            "timeout": code_of(show(ENDLESS, "--target", "limited")),
         }
 
 

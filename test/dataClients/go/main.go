@@ -95,6 +95,11 @@ func read(method clickhouse.CompressionMethod) map[string]any {
 	_, tables, err := query("SELECT name FROM system.tables WHERE database = {database:String} AND name = 'all_types'",
 		clickhouse.Named("database", "questlog"))
 	result["tables"] = must(tables, err)
+	// The ClickHouse plugin of Grafana lists tables and columns with these statements.
+	_, shown, err := query(`SHOW TABLES FROM "questlog"`)
+	result["shown"] = must(shown, err)
+	_, described, err := query(`DESC TABLE "questlog"."all_types"`)
+	result["described"] = len(must(described, err))
 	columns, types, err := query("SELECT * FROM all_types ORDER BY u")
 	result["columns"], result["types"] = columns, must(types, err)
 	_, none, err := query("SELECT * FROM all_types WHERE u > 1000")

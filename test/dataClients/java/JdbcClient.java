@@ -5,6 +5,7 @@ import java.sql.SQLException;
 import java.sql.Statement;
 import java.sql.Types;
 import java.util.Arrays;
+import java.util.Map;
 import java.util.Properties;
 import java.util.Timer;
 import java.util.TimerTask;
@@ -21,11 +22,32 @@ public class JdbcClient {
         var properties = new Properties();
         properties.setProperty("user", arguments[1]);
         properties.setProperty("password", arguments[2]);
-        try (var connection = new Driver().connect("jdbc:clickhouse://" + arguments[0] + "/questlog", properties)) {
+        var address = "jdbc:clickhouse://" + arguments[0] + "/questlog";
+        try (var connection = new Driver().connect(address, properties)) {
             readMetadata(connection);
             readTypes(connection);
             readManyRows(connection);
             fail(connection);
+        }
+        readAsMetabase(address, properties);
+    }
+
+    /** Connects with the options of Metabase, and runs the statements with which Metabase reads the version of ClickHouse. */
+    static void readAsMetabase(String address, Properties account) throws SQLException {
+        var properties = new Properties();
+        properties.putAll(account);
+        properties.putAll(Map.of(
+                "ssl", "false", "use_server_time_zone_for_dates", "true", "product_name", "metabase/v0.58.1",
+                "remember_last_set_roles", "true", "http_connection_provider", "HTTP_URL_CONNECTION",
+                "jdbc_ignore_unsupported_values", "true", "jdbc_schema_term", "schema",
+                "max_open_connections", "100", "custom_http_params", ""));
+        try (var connection = new Driver().connect(address, properties);
+                var statement = connection.createStatement()) {
+            var types = new String[] {"TABLE", "VIEW", "FOREIGN TABLE", "REMOTE TABLE", "DICTIONARY", "MATERIALIZED VIEW"};
+            print("metabase tables", column(connection.getMetaData().getTables(null, "questlog", "%", types), "TABLE_NAME"));
+            print("metabase version", count(statement.executeQuery(
+                    "WITH s AS (SELECT version() AS ver, splitByChar('.', ver) AS verSplit) SELECT s.ver, toInt32(verSplit[1]), toInt32(verSplit[2]) FROM s")));
+            print("metabase cloud", count(statement.executeQuery("SELECT value='1' FROM system.settings WHERE name='cloud_mode'")));
         }
     }
 

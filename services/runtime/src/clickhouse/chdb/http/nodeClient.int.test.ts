@@ -150,17 +150,6 @@ test('compresses requests and responses', async () => {
   await client.close();
 });
 
-test('reads with compression and the read-only account', async () => {
-  const compression = { response: true };
-  const client = createClient({ url: it.server.url, ...it.reader, database: 'questlog', compression });
-  const sql = 'SELECT number FROM numbers(1000000)';
-  const result = await client.query({ query: sql, format: 'JSONEachRow' });
-  let count = 0;
-  for await (const chunk of result.stream()) count += chunk.length;
-  expect([count, result.response_headers['content-encoding']]).toEqual([1_000_000, 'gzip']);
-  await client.close();
-});
-
 test('aborts a query, and runs the next one', async () => {
   const controller = new AbortController();
   const query = it.client.query({
