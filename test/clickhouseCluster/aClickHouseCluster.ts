@@ -66,6 +66,14 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const KIT = 'QUESTLOG_CLICKHOUSE_CLUSTER_KIT';
 
+/** Returns the command of the kit, or the reason why there is no kit. */
+export function kitCommand(env: Environment): { readonly command: string } | string {
+  const folder = env[KIT] ?? '';
+  if (folder === '') return `${KIT} is empty`;
+  const command = join(folder, 'cluster');
+  return existsSync(command) ? { command } : `${command} does not exist`;
+}
+
 /**
  * Describes a suite that starts a cluster. Without a source for the cluster, the suite is one skipped test with the reason. The
  * cluster of the environment has two shards of two replicas, so a suite with another shape does not use it.
@@ -94,12 +102,8 @@ async function sourceOf(
     return async () => ({ name, nodes: urls.split(','), [Symbol.asyncDispose]: async () => {} });
   const noDocker = await whyNoDocker();
   if (noDocker === undefined) return () => startDockerCluster(shape);
-  const folder = env[KIT] ?? '';
-  if (folder === '') return `${noDocker}, and ${KIT} is empty`;
-  const command = join(folder, 'cluster');
-  return existsSync(command)
-    ? () => startKitCluster(command, shape)
-    : `${noDocker}, and ${command} does not exist`;
+  const kit = kitCommand(env);
+  return typeof kit === 'string' ? `${noDocker}, and ${kit}` : () => startKitCluster(kit.command, shape);
 }
 
 async function whyNoDocker(): Promise<string | undefined> {

@@ -1,13 +1,22 @@
 /** Audits a deployment after its load. Finds lost events, duplicate events, a wrong order, and wrong links. */
+import { isDeepStrictEqual } from 'node:util';
+import { localName } from '@questlog/runtime/clickhouse/cluster/clusterSchema';
 import { readCommitted } from '@questlog/runtime/log/kafka/testing/readCommitted';
 import { unframe } from '@questlog/schemas/topics/contract';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { eventually } from '../e2e/builders.ts';
 import { bugsIn } from '../e2e/product.ts';
-import { auditCounts, auditEvents, auditOrder, auditSessions, storedRows } from '../faults/audit.ts';
+import {
+  type Asked,
+  auditCounts,
+  auditEvents,
+  auditOrder,
+  auditSessions,
+  storedRows,
+} from '../faults/audit.ts';
 import { isSame, type JoinedLinks, joinAndLinks } from '../faults/joinedLinks.ts';
-import type { Deployment } from './deployment.ts';
+import type { ClickHouseNode, Deployment } from './deployment.ts';
 import type { Load } from './load.ts';
 
 export interface Audit {
@@ -29,42 +38,68 @@ export async function auditDeployment(deployment: Deployment, load: Load): Promi
     joinAndLinks(deployment),
   );
   const codes = await deployment.stop();
-  const rows = await storedRows(deployment);
-  // Checks the order of acknowledged requests only, because a request without a response may reach the log late or never.
-  const acknowledged = rows.filter(({ sha256 }) => ledger.bySha256.get(sha256)?.id !== undefined);
   const findings = [
     ...ledger.violations,
     ...deployment.services.flatMap((service) => bugsIn(service.stderr())),
     ...codes.flatMap((code) => (code === 0 ? [] : `a service ended with ${code}`)),
-    ...auditEvents(ledger, rows),
-    ...auditOrder(ledger, acknowledged),
-    ...(await auditSessions(deployment, ledger)),
-    ...(await auditCounts(deployment, rows)),
-    ...(await auditReports(deployment, load)),
     ...(await auditLinks(deployment, joined)),
     ...(await deadLetters(deployment)),
   ];
-  return { findings, events: rows.length, links: joined.links.length };
+  let events = 0;
+  for (const node of deployment.clickhouseNodes()) {
+    const audited = await auditNode(node, load);
+    findings.push(...audited.findings.map((finding) => `${finding} (${node.url})`));
+    if (!isDeepStrictEqual(await joinAndLinks(node), joined)) findings.push(`${node.url} has other links`);
+    events = audited.events;
+  }
+  return { findings, events, links: joined.links.length };
+}
+
+/**
+ * Audits the rows that a node returns: its own rows of a shard, the rows of the other shards, and all other tables, after the node
+ * has fetched all parts.
+ */
+async function auditNode(node: ClickHouseNode, load: Load): Promise<Pick<Audit, 'findings' | 'events'>> {
+  const { ledger } = load;
+  const replicated = await node.sql<{ name: string }>(
+    "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE 'Replicated%'",
+  );
+  for (const { name } of replicated) await node.command(`SYSTEM SYNC REPLICA ${name} LIGHTWEIGHT`);
+  const rows = await storedRows(node);
+  // Checks the order of acknowledged requests only, because a request without a response may reach the log late or never.
+  const acknowledged = rows.filter(({ sha256 }) => ledger.bySha256.get(sha256)?.id !== undefined);
+  const findings = [
+    ...auditEvents(ledger, rows),
+    ...auditOrder(ledger, acknowledged),
+    ...(await auditSessions(node, ledger)),
+    ...(await auditCounts(node, rows)),
+    ...(await auditReports(node, load)),
+  ];
+  return { findings, events: rows.length };
 }
 
 /**
  * Stops merges, because a merge would remove duplicate rows before the audit counts them. Raises the limits of parts, because
- * otherwise ClickHouse would delay inserts.
+ * otherwise ClickHouse would delay inserts. On a cluster, only limits the size of merges, because an erasure needs mutations.
  */
 export async function keepSecondRows(deployment: Deployment): Promise<void> {
-  for (const table of ['events', 'sessions', 'appends']) {
-    await deployment.command(`SYSTEM STOP MERGES ${table}`);
-    await deployment.command(
-      `ALTER TABLE ${table} MODIFY SETTING parts_to_delay_insert = ${ALL_PARTS}, parts_to_throw_insert = ${ALL_PARTS}`,
-    );
+  const isCluster = deployment.engines.clickhouseCluster !== undefined;
+  const limits = `parts_to_delay_insert = ${ALL_PARTS}, parts_to_throw_insert = ${ALL_PARTS}`;
+  for (const { command } of deployment.clickhouseNodes()) {
+    for (const name of ['events', 'sessions', 'appends']) {
+      const table = isCluster ? localName(name) : name;
+      const noMerges = isCluster ? ', max_bytes_to_merge_at_max_space_in_pool = 1' : '';
+      await command(`ALTER TABLE ${table} MODIFY SETTING ${limits}${noMerges}`);
+      if (!isCluster) await command(`SYSTEM STOP MERGES ${table}`);
+    }
   }
 }
 
 /** Number of parts that no test reaches. By default, ClickHouse delays each insert above 1,000 parts. */
 const ALL_PARTS = 1_000_000;
 
-async function auditReports(deployment: Deployment, { reports }: Load): Promise<string[]> {
-  const rows = await deployment.sql<{ id: string; count: number }>(
+async function auditReports({ sql }: Asked, { reports }: Load): Promise<string[]> {
+  const rows = await sql<{ id: string; count: number }>(
     'SELECT id, toUInt32(count()) AS count FROM reports GROUP BY id',
   );
   const stored = new Map(rows.map(({ id, count }) => [id, count]));

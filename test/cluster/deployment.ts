@@ -1,7 +1,13 @@
 /** A deployment with any number of processes of each service. Tests start and kill the processes. */
 import { randomUUID } from 'node:crypto';
 import { eventually } from '../e2e/builders.ts';
-import { type ClusterEngines, clusterEnvironment, createTables, removeDeployment } from '../e2e/cluster.ts';
+import {
+  type ClusterEngines,
+  clickhouseNodes,
+  clusterEnvironment,
+  createTables,
+  removeDeployment,
+} from '../e2e/cluster.ts';
 import {
   type Answer,
   collectOutput,
@@ -46,6 +52,11 @@ export interface Readiness {
   readonly status: number;
   readonly problems: Readonly<Record<string, string>>;
   readonly warnings: Readonly<Record<string, string>>;
+}
+
+/** Node of ClickHouse that a test uses without Questlog. */
+export interface ClickHouseNode extends Pick<Deployment, 'sql' | 'command'> {
+  readonly url: string;
 }
 
 /** Time limit for the requests of a service. No request takes longer. */
@@ -169,15 +180,24 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
     return this.#ingest().request(method, path, options);
   }
 
-  /** Runs a query in ClickHouse without Questlog, and returns the rows. */
-  async sql<Row = Record<string, unknown>>(query: string): Promise<Row[]> {
-    const text = await this.command(`${query} FORMAT JSON`);
+  /** Returns the nodes of ClickHouse. A single server is one node. */
+  clickhouseNodes(): ClickHouseNode[] {
+    return clickhouseNodes(this.engines).map((url) => ({
+      url: new URL(url).origin,
+      sql: (query) => this.sql(query, url),
+      command: (statement) => this.command(statement, url),
+    }));
+  }
+
+  /** Runs a query in ClickHouse without Questlog, and returns the rows. @param url the node, by default the first node. */
+  async sql<Row = Record<string, unknown>>(query: string, url?: string): Promise<Row[]> {
+    const text = await this.command(`${query} FORMAT JSON`, url);
     return (JSON.parse(text) as { data: Row[] }).data;
   }
 
   /** Runs a statement in ClickHouse without Questlog, and returns the response as text. */
-  async command(statement: string): Promise<string> {
-    const { origin, username, password } = new URL(this.engines.clickhouseUrl);
+  async command(statement: string, node = clickhouseNodes(this.engines)[0] ?? ''): Promise<string> {
+    const { origin, username, password } = new URL(node);
     const basic = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`);
     const headers = { Authorization: `Basic ${basic.toString('base64')}` };
     const url = `${origin}/?database=${this.name}`;

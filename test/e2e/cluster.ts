@@ -19,10 +19,18 @@ export interface ClusterEngines {
   readonly brokers: string;
   readonly registryUrl: string;
   readonly clickhouseUrl: string;
+  /** ClickHouse cluster that the deployment uses instead of `clickhouseUrl`. */
+  readonly clickhouseCluster?: ClickHouseAddresses;
   /** Bucket for uploads. Undefined if the deployment has no uploads. */
   readonly s3?: S3Bucket;
   /** Tables that a new deployment copies. Undefined if the product creates the tables. */
   readonly tables?: MigratedTables;
+}
+
+/** Name of a ClickHouse cluster, and the addresses of its nodes with user and password. */
+export interface ClickHouseAddresses {
+  readonly name: string;
+  readonly nodes: readonly string[];
 }
 
 export function clusterEngines(): ClusterEngines | undefined {
@@ -32,15 +40,10 @@ export function clusterEngines(): ClusterEngines | undefined {
 
 export function clusterEnvironment(engines: ClusterEngines, dataDir: string): Record<string, string> {
   const name = nameOf(dataDir);
-  const clickhouse = new URL(engines.clickhouseUrl);
-  clickhouse.pathname = `/${name}`;
-  const reader = new URL(engines.clickhouseUrl);
-  reader.username = 'reader';
   return {
     KAFKA_BROKERS: engines.brokers,
     SCHEMA_REGISTRY_URL: engines.registryUrl,
-    CLICKHOUSE_URL: clickhouse.href,
-    CLICKHOUSE_READER_URL: reader.href,
+    ...clickhouseSettings(engines, name),
     QUESTLOG_DEMO: 'on',
     ...uploadSettings(engines),
     QUESTLOG_PREFIX: `${name}.`,
@@ -49,6 +52,27 @@ export function clusterEnvironment(engines: ClusterEngines, dataDir: string): Re
     KAFKA_REPLICATION_FACTOR: '1',
     QUESTLOG_ADMIN_TOKEN: `qla_of_the_tests_${name}`,
   };
+}
+
+/** Returns the settings for the ClickHouse of the engines. A cluster has no reader. */
+export function clickhouseSettings(
+  { clickhouseUrl, clickhouseCluster }: ClusterEngines,
+  database: string,
+): Record<string, string> {
+  const inDatabase = (url: string): string => new URL(database, new URL('/', url)).href;
+  if (clickhouseCluster !== undefined) {
+    const { name, nodes } = clickhouseCluster;
+    const addresses = nodes.map(inDatabase).join(',');
+    return { CLICKHOUSE_CLUSTER: name, CLICKHOUSE_URL: addresses, CLICKHOUSE_READER_URL: '' };
+  }
+  const reader = new URL(clickhouseUrl);
+  reader.username = 'reader';
+  return { CLICKHOUSE_URL: inDatabase(clickhouseUrl), CLICKHOUSE_READER_URL: reader.href };
+}
+
+/** Returns the addresses of all ClickHouse nodes. */
+export function clickhouseNodes({ clickhouseUrl, clickhouseCluster }: ClusterEngines): readonly string[] {
+  return clickhouseCluster?.nodes ?? [clickhouseUrl];
 }
 
 function uploadSettings({ s3 }: ClusterEngines): Record<string, string> {
@@ -76,7 +100,9 @@ export async function createTables(
 /** Deletes the topics and the database of a deployment. The registry keeps the few schemas of the deployment. */
 export async function removeDeployment(engines: ClusterEngines, dataDir: string): Promise<void> {
   await deleteTopics(engines.brokers, `${nameOf(dataDir)}.`);
-  await runStatement(engines.clickhouseUrl, `DROP DATABASE IF EXISTS ${nameOf(dataDir)}`);
+  await Promise.all(
+    clickhouseNodes(engines).map((node) => runStatement(node, `DROP DATABASE IF EXISTS ${nameOf(dataDir)}`)),
+  );
 }
 
 /** Runs a statement in ClickHouse without Questlog. @returns the response as text */

@@ -18,7 +18,7 @@ import { bugsIn, type Product, startProduct } from '../../e2e/product.ts';
 import { auditCounts, auditEvents, auditOrder, auditSessions, storedRows } from '../audit.ts';
 import { clientsOf, quotaOf, someProjects } from '../killCampaign.ts';
 import { SentLedger } from '../ledger.ts';
-import { Lacking, type Row, type Site } from './row.ts';
+import { Lacking, type Planted, type Row, type Site } from './row.ts';
 
 const RUNS = 5;
 const MIB = 1024 ** 2;
@@ -56,19 +56,10 @@ export const DISKS: readonly Row[] = [
     does: 'Fills the disk of ClickHouse. Requests get 201 or 503, and accepted events are projected when the disk has space again.',
     runs: RUNS,
     plant: async (site) => {
-      const { trial, random, wait } = site;
+      const { trial } = site;
       const planted = await onSmallDisk(site, 'clickhouse', '', async (disk) => {
         await keepSecondRows(trial.deployment);
-        await trial.waitForProgress();
-        disk.fill();
-        await wait(random.between(0, FULL_MS));
-        const [game] = trial.projects as [TestProject];
-        const statuses: number[] = [];
-        for (let probe = 0; probe < PROBES; probe++) statuses.push((await trial.load.probe(game)).status);
-        disk.empty();
-        const others = statuses.filter((status) => status !== 201 && status !== 503);
-        const findings = others.map((status) => `a probe on a full disk was answered ${status}`);
-        return { counts: { 'disks full': 1 }, check: async () => findings };
+        return await fillForAWhile(site, disk);
       });
       await keepSecondRows(trial.deployment);
       return planted;
@@ -143,7 +134,21 @@ const embeddedDisk: NonNullable<Row['alone']> = async ({ random, wait }) => {
   }
 };
 
-interface SmallDisk {
+/** Fills the disk under load for a while. Requests must get 201 or 503 meanwhile. */
+export async function fillForAWhile({ trial, random, wait }: Site, disk: SmallDisk): Promise<Planted> {
+  await trial.waitForProgress();
+  disk.fill();
+  await wait(random.between(0, FULL_MS));
+  const [game] = trial.projects as [TestProject];
+  const statuses: number[] = [];
+  for (let probe = 0; probe < PROBES; probe++) statuses.push((await trial.load.probe(game)).status);
+  disk.empty();
+  const others = statuses.filter((status) => status !== 201 && status !== 503);
+  const findings = others.map((status) => `a probe on a full disk was answered ${status}`);
+  return { counts: { 'disks full': 1 }, check: async () => findings };
+}
+
+export interface SmallDisk {
   /** Fills the disk to the last byte. */
   fill(): void;
   empty(): void;
@@ -192,7 +197,7 @@ async function onSmallDisk<T>(
 
 const BALLAST = 'ballast';
 
-function diskAt(folder: string): SmallDisk {
+export function diskAt(folder: string): SmallDisk {
   const path = join(folder, BALLAST);
   return {
     fill: () => {
@@ -212,7 +217,7 @@ function diskAt(folder: string): SmallDisk {
 }
 
 /** @throws Lacking if mounting is not possible */
-function mount(folder: string, bytes: number): void {
+export function mount(folder: string, bytes: number): void {
   const { status, stderr, error } = spawnSync(
     'mount',
     ['-t', 'tmpfs', '-o', `size=${bytes}`, 'tmpfs', folder],
@@ -224,7 +229,7 @@ function mount(folder: string, bytes: number): void {
     throw new Lacking(`a small disk cannot be mounted here: ${stderr || (error?.message ?? 'mount failed')}`);
 }
 
-function run(command: string, ...args: string[]): string {
+export function run(command: string, ...args: string[]): string {
   const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: 'utf8' });
   if (status !== 0) throw new Error(`${command} ${args.join(' ')}: ${stderr || error?.message}`);
   return stdout;

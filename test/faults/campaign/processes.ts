@@ -138,8 +138,8 @@ function subjectOf(kind: (typeof NODES)[number]): string {
   return kind === 'registry' ? 'the schema registry' : 'ClickHouse';
 }
 
-/** Stops the process. @returns the duration in seconds */
-async function stands({ random, isShort, wait }: Site): Promise<number> {
+/** Waits while a process is stopped. @returns the duration in seconds */
+export async function stands({ random, isShort, wait }: Site): Promise<number> {
   const millis = isShort ? STILL_MS.inShort : random.between(STILL_MS.least, STILL_MS.most);
   await wait(millis);
   return Math.round(millis / 1_000);

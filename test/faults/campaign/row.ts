@@ -1,6 +1,7 @@
 /** Defines a row of the campaign: a fault and the number of its runs. */
 import type { ServiceName } from '../../cluster/deployment.ts';
 import type { Trial } from '../../cluster/trial.ts';
+import type { ClusterEngines } from '../../e2e/cluster.ts';
 import type { StackCommands, StackEngines } from '../../stack/stackCommands.ts';
 import type { Random } from '../seeded.ts';
 
@@ -36,7 +37,7 @@ export interface OwnEngines {
 }
 
 export interface Ground {
-  readonly engines: StackEngines;
+  readonly engines: StackEngines & Pick<ClusterEngines, 'clickhouseCluster'>;
   /** Settings of all services. */
   readonly env?: Readonly<Record<string, string>>;
   readonly services?: readonly ServiceName[];

@@ -1,5 +1,6 @@
 /** Lists the rows of the campaign in the order of the page. */
 import { NETWORK } from '../proxy/networkRows.ts';
+import { CLICKHOUSE_CLUSTER } from './clickhouseCluster/clusterRows.ts';
 import { CLOCKS } from './clocks.ts';
 import { CUTS } from './cuts.ts';
 import { DISKS } from './disks.ts';
@@ -14,6 +15,7 @@ export const GROUPS_OF_ROWS: Readonly<Record<string, readonly Row[]>> = {
   Network: NETWORK,
   Clocks: CLOCKS,
   Disks: DISKS,
+  'ClickHouse cluster': CLICKHOUSE_CLUSTER,
 };
 
 export const ROWS: readonly Row[] = Object.values(GROUPS_OF_ROWS).flat();
@@ -53,7 +55,9 @@ function atOnce(rows: readonly Row[]): Row {
 }
 
 /** Rows that leave a deployment unchanged. */
-const PASSING = new Set([...PROCESSES, ...NETWORK].filter(({ lastsMs }) => lastsMs === undefined));
+const PASSING = new Set(
+  [...PROCESSES, ...NETWORK, ...CLICKHOUSE_CLUSTER].filter(({ lastsMs }) => lastsMs === undefined),
+);
 const MAX_TOGETHER = 20;
 
 /** Groups rows of one environment that leave the deployment unchanged; every other row gets its own deployment. */

@@ -1,0 +1,244 @@
+/** Rows of the campaign: faults of a ClickHouse cluster with two shards of two replicas, and of its keeper. */
+import { isDeepStrictEqual } from 'node:util';
+import type { ClusterMember } from '../../../clickhouseCluster/aClickHouseCluster.ts';
+import { keepSecondRows } from '../../../cluster/auditDeployment.ts';
+import { Deployment } from '../../../cluster/deployment.ts';
+import { aProject, events, eventually } from '../../../e2e/builders.ts';
+import { clickhouseSettings } from '../../../e2e/cluster.ts';
+import { fillForAWhile } from '../disks.ts';
+import { stands } from '../processes.ts';
+import type { Planted, Row, Site } from '../row.ts';
+import {
+  ClusterGround,
+  groundOf,
+  onCluster,
+  onCuttableCluster,
+  ProxiedCluster,
+  SmallDiskCluster,
+} from './clusterGround.ts';
+
+const RUNS = 20;
+const LONG_RUNS = 3;
+const AWAY_MS = 20_000;
+const LONG_AWAY_MS = 600_000;
+/** Maximum time from the start of a deployment until a node is killed. The tables take a few seconds. */
+const DDL_MS = 8_000;
+const BAD_MS = { least: 3_000, most: 20_000 };
+const INSERTS_HIT = 0.2;
+const ERASED_WITHIN_MS = 240_000;
+const ERASED_EVENTS = 20;
+const NODES = 4;
+/** Makes ClickHouse delete replaced parts within seconds, so that an erasure ends soon. */
+const FAST_CLEANUP = `old_parts_lifetime = 1, cleanup_delay_period = 1, max_cleanup_delay_period = 1,
+  cleanup_delay_period_random_add = 0`;
+
+export const CLICKHOUSE_CLUSTER: readonly Row[] = [
+  killed('kill-replica', 'Kills one replica and restarts it after up to 20 s.', (site) => [aNode(site)]),
+  killed('kill-shard', 'Kills both replicas of a shard and restarts them after up to 20 s.', (site) => {
+    const node = aNode(site);
+    return [node, replicaBeside(node)];
+  }),
+  killed('kill-keeper', 'Kills the only keeper and restarts it after up to 20 s.', () => ['keeper']),
+  {
+    name: 'kill-in-ddl',
+    does: 'Kills a node while Questlog creates the tables of another deployment on the same cluster.',
+    runs: RUNS,
+    ground: onCluster,
+    plant: plantKillInDdl,
+  },
+  still('still-replica', 'Stops a replica (SIGSTOP) for 1 to 60 s.', aNode),
+  still('still-keeper', 'Stops the only keeper (SIGSTOP) for 1 to 60 s.', () => 'keeper'),
+  killed(
+    'replica-away',
+    'Kills one replica and restarts it after ten minutes.',
+    (site) => [aNode(site)],
+    LONG_AWAY_MS,
+  ),
+  {
+    name: 'replica-replaced',
+    does: 'Deletes a replica with its disk, adds an empty replica, and restarts the services with its address.',
+    runs: RUNS,
+    // The other rows share a cluster of the first four nodes.
+    ground: (own) => onCluster(own),
+    plant: plantReplacement,
+  },
+  {
+    name: 'cut-replicas',
+    does: 'Blocks the traffic between the two replicas of a shard for 1 to 60 s.',
+    runs: RUNS,
+    ground: onCuttableCluster,
+    plant: async (site) => {
+      const { faults } = groundOf(site, ClusterGround);
+      const node = aNode(site);
+      await faults.cut(node, replicaBeside(node));
+      const seconds = await stands(site).finally(() => faults.heal());
+      return { counts: { cuts: 1, seconds } };
+    },
+  },
+  {
+    name: 'disk-full-replica',
+    does: 'Fills the disk of one replica. Requests get 201 or 503, and accepted events are projected when the disk has space again.',
+    runs: RUNS,
+    ground: SmallDiskCluster.start,
+    plant: async (site) => {
+      const { disk, faults } = groundOf(site, SmallDiskCluster);
+      const planted = await fillForAWhile(site, disk);
+      // Has no effect unless the full disk has ended the process.
+      await faults.start(0);
+      return planted;
+    },
+  },
+  {
+    name: 'late-insert-replica',
+    does: 'Answers an insert with 504. The insert completes on its replica long after the retry on another replica.',
+    runs: RUNS,
+    ground: ProxiedCluster.start,
+    plant: plantLateInserts,
+  },
+  {
+    name: 'erase-without-replica',
+    does: 'Erases a session while a replica is killed. The erasure ends after the replica has restarted.',
+    runs: RUNS,
+    ground: onCluster,
+    plant: plantErasure,
+  },
+];
+
+function killed(name: string, does: string, pick: (site: Site) => ClusterMember[], lastsMs?: number): Row {
+  return {
+    name,
+    does,
+    runs: lastsMs === undefined ? RUNS : LONG_RUNS,
+    ...(lastsMs !== undefined && { lastsMs }),
+    ground: onCluster,
+    plant: async (site) => {
+      const { faults } = groundOf(site, ClusterGround);
+      const members = pick(site);
+      await Promise.all(members.map((member) => faults.kill(member)));
+      await site.wait(lastsMs ?? site.random.between(0, AWAY_MS));
+      await Promise.all(members.map((member) => faults.start(member)));
+      return { counts: { killed: members.length } };
+    },
+  };
+}
+
+function still(name: string, does: string, pick: (site: Site) => ClusterMember): Row {
+  return {
+    name,
+    does,
+    runs: RUNS,
+    ground: onCluster,
+    plant: async (site) => {
+      const { faults } = groundOf(site, ClusterGround);
+      const member = pick(site);
+      await faults.pause(member);
+      const seconds = await stands(site).finally(() => faults.resume(member));
+      return { counts: { 'stood still': 1, seconds } };
+    },
+  };
+}
+
+async function plantKillInDdl(site: Site): Promise<Planted> {
+  const { engines, faults } = groundOf(site, ClusterGround);
+  const node = aNode(site);
+  const other = new Deployment(engines);
+  try {
+    const start = () => other.start('projector');
+    // The first start needs every node, so this start can fail while the node is unavailable.
+    const first = start().catch(() => undefined);
+    await site.wait(site.random.between(0, DDL_MS));
+    await faults.kill(node);
+    await faults.start(node);
+    if ((await first) === undefined) await start();
+    const names = await onEachNode<{ names: string[] }>(
+      other,
+      'SELECT arraySort(groupArray(name)) AS names FROM system.tables WHERE database = currentDatabase()',
+    );
+    const isEqual = names.every((tables) => isDeepStrictEqual(tables, names[0]));
+    return { counts: { killed: 1 }, check: async () => (isEqual ? [] : ['the nodes have different tables']) };
+  } finally {
+    await other.remove();
+  }
+}
+
+/** Follows the steps for a lost node in `docs/operating/clickhouse-cluster.md`. */
+async function plantReplacement(site: Site): Promise<Planted> {
+  const { engines, faults, nodes } = groundOf(site, ClusterGround);
+  const { deployment } = site.trial;
+  const node = aNode(site);
+  const [replica] = await deployment.sql<{ names: string[] }>(
+    'SELECT groupUniqArray(replica_name) AS names FROM system.replicas WHERE database = currentDatabase()',
+    nodes[node],
+  );
+  nodes[node] = await faults.replace(node);
+  const beside = deployment.clickhouseNodes()[replicaBeside(node)];
+  for (const name of replica?.names ?? [])
+    await beside?.command(`SYSTEM DROP REPLICA '${name}' FROM DATABASE ${deployment.name}`);
+  const settings = clickhouseSettings(engines, deployment.name);
+  for (const service of deployment.services.filter(({ isUp }) => isUp)) {
+    await deployment.start(service.name, settings);
+    await service.leave();
+    await service.stop();
+  }
+  await keepSecondRows(deployment);
+  return { counts: { replaced: 1 } };
+}
+
+async function plantLateInserts(site: Site): Promise<Planted> {
+  const { proxies } = groundOf(site, ProxiedCluster);
+  const { random, wait } = site;
+  const when = (nth: number): boolean => nth === 1 || random.chance(INSERTS_HIT);
+  const plans = proxies.map((proxy) => proxy.plan({ fault: 'late', when }));
+  await wait(random.between(BAD_MS.least, BAD_MS.most));
+  await Promise.all(plans.map((plan) => plan.release()));
+  const hits = plans.reduce((sum, plan) => sum + plan.hits, 0);
+  return { counts: { 'late inserts': hits }, check: async () => (hits > 0 ? [] : ['no insert was late']) };
+}
+
+/** Erases the only session of another tenant, because the audit cannot count the events of a tenant with erased events. */
+async function plantErasure(site: Site): Promise<Planted> {
+  const { faults } = groundOf(site, ClusterGround);
+  const { deployment } = site.trial;
+  const [ingest, operations] = (['ingest', 'operations'] as const).map((name) => deployment.running(name)[0]);
+  if (ingest === undefined || operations === undefined) throw new Error('a service is not running');
+  for (const { command } of deployment.clickhouseNodes())
+    for (const table of ERASED) await command(`ALTER TABLE ${table} MODIFY SETTING ${FAST_CLEANUP}`);
+  const { tenantId, projectId, sessionId, post } = await aProject(ingest);
+  const posted = await post(events(ERASED_EVENTS, { sessionId }));
+  const node = aNode(site);
+  await faults.kill(node);
+  const created = await operations.admin('POST', '/admin/erasures', { tenantId, projectId, sessionId });
+  const erasure = async () => (await operations.admin('GET', `/admin/erasures/${created.json().id}`)).json();
+  const waiting = await eventually(erasure, ({ problem }) => problem !== null, ERASED_WITHIN_MS);
+  await faults.start(node);
+  const done = await eventually(erasure, ({ state }) => state !== 'running', ERASED_WITHIN_MS);
+  const left = await onEachNode<{ rows: string }>(
+    deployment,
+    `SELECT count() AS rows FROM events_local WHERE session_id = '${sessionId}' SETTINGS apply_deleted_mask = 0`,
+  );
+  const findings = [
+    ...(posted.status === 201 ? [] : [`the events to erase were answered ${posted.status}`]),
+    ...(waiting.state === 'running' ? [] : [`the erasure is ${waiting.state} without a replica`]),
+    ...(done.receipt?.found.events === ERASED_EVENTS
+      ? []
+      : [`the erasure ended with ${JSON.stringify(done)}`]),
+    ...(left.every((row) => row?.rows === '0') ? [] : [`erased rows are left: ${JSON.stringify(left)}`]),
+  ];
+  return { counts: { erasures: 1 }, check: async () => findings };
+}
+
+const ERASED = ['report_link_versions', 'report_versions', 'sessions', 'expired_sessions', 'events_local'];
+
+/** Returns the first row of a query on each node. */
+async function onEachNode<T>(deployment: Deployment, query: string): Promise<(T | undefined)[]> {
+  return await Promise.all(deployment.clickhouseNodes().map(async ({ sql }) => (await sql<T>(query))[0]));
+}
+
+function aNode({ random }: Site): number {
+  return random.between(0, NODES - 1);
+}
+
+/** Returns the other replica of the node's shard. */
+function replicaBeside(node: number): number {
+  return node % 2 === 0 ? node + 1 : node - 1;
+}
