@@ -13,7 +13,7 @@ const ENDS_AFTER_MS = 60_000;
 export const CLOCKS: readonly Row[] = [
   {
     name: 'clocks-apart',
-    does: 'In each service, sets the clock of one process ten minutes ahead and the clock of the other process ten minutes behind.',
+    does: 'In each service, the clock of one process is ten minutes ahead, the other clock ten minutes behind.',
     runs: RUNS,
     cutsOff: true,
     plant: async ({ trial }) => {
@@ -30,7 +30,7 @@ export const CLOCKS: readonly Row[] = [
   },
   {
     name: 'month-end',
-    does: 'Ends a month under load and kills a projector and an ingest at that time.',
+    does: 'Kills a projector and an ingest at the end of a month.',
     runs: RUNS,
     cutsOff: true,
     ground: shortlyBeforeMonthEnd,

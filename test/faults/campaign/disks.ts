@@ -35,7 +35,7 @@ const EMBEDDED_MORE = 500;
 export const DISKS: readonly Row[] = [
   {
     name: 'disk-full-broker',
-    does: 'Fills the disk of one of three brokers. The broker stops, and restarts when the disk has space again.',
+    does: 'Fills the disk of one of three brokers, which stops until the disk has space.',
     runs: RUNS,
     plant: async (site) => {
       const { trial, stack, random } = site;
@@ -53,7 +53,7 @@ export const DISKS: readonly Row[] = [
   },
   {
     name: 'disk-full-clickhouse',
-    does: 'Fills the disk of ClickHouse. Requests get 201 or 503, and accepted events are projected when the disk has space again.',
+    does: 'Fills the disk of ClickHouse. Requests must get 201 or 503.',
     runs: RUNS,
     plant: async (site) => {
       const { trial } = site;
@@ -67,7 +67,7 @@ export const DISKS: readonly Row[] = [
   },
   {
     name: 'disk-full-embedded',
-    does: 'Fills the disk that contains the log and ClickHouse of a single process. Requests get 503 until the disk has space again.',
+    does: 'Fills the disk of a single process. Requests get 503 until the disk has space.',
     runs: RUNS,
     alone: (chances) => embeddedDisk(chances),
   },

@@ -23,7 +23,7 @@ export const PROCESSES: readonly Row[] = [
   ...SERVICES.map(killedService),
   {
     name: 'kill-broker',
-    does: 'Kills one of three brokers and restarts it after the others have taken over.',
+    does: 'Kills one of three brokers until the others have taken over.',
     runs: RUNS,
     plant: async ({ trial, stack, random }) => {
       const broker = random.pick(BROKERS);
@@ -35,7 +35,7 @@ export const PROCESSES: readonly Row[] = [
   },
   {
     name: 'kill-two-brokers',
-    does: 'Kills two of three brokers, so that no append is acknowledged, and restarts them.',
+    does: 'Kills two of three brokers until a request gets 503.',
     runs: RUNS,
     plant: async ({ trial: { load }, stack, random }) => {
       const kept = random.pick(BROKERS);
@@ -53,7 +53,7 @@ export const PROCESSES: readonly Row[] = [
   },
   {
     name: 'kill-registry',
-    does: 'Kills the schema registry and restarts it later.',
+    does: 'Kills the schema registry under load.',
     runs: RUNS,
     plant: async ({ trial, stack }) => {
       await stack.do('kill', 'registry');
@@ -64,7 +64,7 @@ export const PROCESSES: readonly Row[] = [
   },
   {
     name: 'kill-clickhouse',
-    does: 'Kills ClickHouse, checks that events are accepted, and restarts it.',
+    does: 'Kills ClickHouse for up to 20 s. Events must be accepted.',
     runs: RUNS,
     plant: async ({ trial: { deployment, load, projects }, stack, random, wait, isShort }) => {
       const [game] = projects as [TestProject];

@@ -15,6 +15,12 @@ with the tables and topics. The column \`passed\` has the passed runs and the re
 With \`--together\`, one deployment gets several faults, one after the other. If a
 check then fails, the run counts as failed for each of these faults.`;
 
+/** Text before the rows of a group. */
+const NOTES: Readonly<Record<string, string>> = {
+  'ClickHouse cluster': `The cluster has two shards of two replicas and one keeper. A run checks the rows of every replica. The nodes run
+ClickHouse's code without its images, and the keeper is ZooKeeper. No fault was injected on ClickHouse's images, and no shard was added under load.`,
+};
+
 const LATE_COMMIT =
   'The cause was probably a bug (fixed in 684b9de): a late offset commit reset the offset of the consumer group.';
 
@@ -53,7 +59,11 @@ export function reliabilityPage(all: readonly Result[]): string {
     '# Reliability results',
     `<!-- Generated from ${RESULTS}. To add results, run: npm run test:faults -->`,
     INTRODUCTION,
-    ...Object.entries(GROUPS_OF_ROWS).flatMap(([group, rows]) => [`## ${group}`, rowsOf(rows, ofLong)]),
+    ...Object.entries(GROUPS_OF_ROWS).flatMap(([group, rows]) => [
+      `## ${group}`,
+      ...(group in NOTES ? [NOTES[group]] : []),
+      rowsOf(rows, ofLong),
+    ]),
     '## Short run',
     shortForm(ofShort),
     ...mutationBlocks(),

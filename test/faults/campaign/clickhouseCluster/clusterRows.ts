@@ -33,30 +33,25 @@ const FAST_CLEANUP = `old_parts_lifetime = 1, cleanup_delay_period = 1, max_clea
   cleanup_delay_period_random_add = 0`;
 
 export const CLICKHOUSE_CLUSTER: readonly Row[] = [
-  killed('kill-replica', 'Kills one replica and restarts it after up to 20 s.', (site) => [aNode(site)]),
-  killed('kill-shard', 'Kills both replicas of a shard and restarts them after up to 20 s.', (site) => {
+  killed('kill-replica', 'Kills a replica for up to 20 s.', (site) => [aNode(site)]),
+  killed('kill-shard', 'Kills both replicas of a shard for up to 20 s.', (site) => {
     const node = aNode(site);
     return [node, replicaBeside(node)];
   }),
-  killed('kill-keeper', 'Kills the only keeper and restarts it after up to 20 s.', () => ['keeper']),
+  killed('kill-keeper', 'Kills the only keeper for up to 20 s.', () => ['keeper']),
   {
     name: 'kill-in-ddl',
-    does: 'Kills a node while Questlog creates the tables of another deployment on the same cluster.',
+    does: 'Kills a node while another deployment creates its tables on the cluster.',
     runs: RUNS,
     ground: onCluster,
     plant: plantKillInDdl,
   },
   still('still-replica', 'Stops a replica (SIGSTOP) for 1 to 60 s.', aNode),
   still('still-keeper', 'Stops the only keeper (SIGSTOP) for 1 to 60 s.', () => 'keeper'),
-  killed(
-    'replica-away',
-    'Kills one replica and restarts it after ten minutes.',
-    (site) => [aNode(site)],
-    LONG_AWAY_MS,
-  ),
+  killed('replica-away', 'Kills a replica for ten minutes.', (site) => [aNode(site)], LONG_AWAY_MS),
   {
     name: 'replica-replaced',
-    does: 'Deletes a replica with its disk, adds an empty replica, and restarts the services with its address.',
+    does: 'Replaces a replica that has lost its disk, and restarts the services.',
     runs: RUNS,
     // The other rows share a cluster of the first four nodes.
     ground: (own) => onCluster(own),
@@ -64,7 +59,7 @@ export const CLICKHOUSE_CLUSTER: readonly Row[] = [
   },
   {
     name: 'cut-replicas',
-    does: 'Blocks the traffic between the two replicas of a shard for 1 to 60 s.',
+    does: 'Blocks traffic between two replicas for 1 to 60 s.',
     runs: RUNS,
     ground: onCuttableCluster,
     plant: async (site) => {
@@ -77,7 +72,7 @@ export const CLICKHOUSE_CLUSTER: readonly Row[] = [
   },
   {
     name: 'disk-full-replica',
-    does: 'Fills the disk of one replica. Requests get 201 or 503, and accepted events are projected when the disk has space again.',
+    does: 'Fills the disk of a replica. Requests must get 201 or 503.',
     runs: RUNS,
     ground: SmallDiskCluster.start,
     plant: async (site) => {
@@ -90,14 +85,14 @@ export const CLICKHOUSE_CLUSTER: readonly Row[] = [
   },
   {
     name: 'late-insert-replica',
-    does: 'Answers an insert with 504. The insert completes on its replica long after the retry on another replica.',
+    does: 'Answers an insert with 504. The insert completes long after its retry on another replica.',
     runs: RUNS,
     ground: ProxiedCluster.start,
     plant: plantLateInserts,
   },
   {
     name: 'erase-without-replica',
-    does: 'Erases a session while a replica is killed. The erasure ends after the replica has restarted.',
+    does: 'Erases a session while a replica is killed.',
     runs: RUNS,
     ground: onCluster,
     plant: plantErasure,
