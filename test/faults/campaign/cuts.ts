@@ -22,7 +22,7 @@ export const CUTS: readonly Row[] = [
 function cutRow(name: string, when: string, down: readonly ServiceName[]): Row {
   return {
     name,
-    does: `Truncates one partition with events on all brokers, while ${when}.`,
+    does: `Truncates a partition on all brokers while ${when}.`,
     runs: RUNS,
     plant: async (site) => {
       const { deployment, load, settle } = site.trial;

@@ -35,7 +35,7 @@ const EMBEDDED_MORE = 500;
 export const DISKS: readonly Row[] = [
   {
     name: 'disk-full-broker',
-    does: 'Fills the disk of one of three brokers, which stops until the disk has space.',
+    does: 'Fills the disk of a broker, which stops until the disk has space.',
     runs: RUNS,
     plant: async (site) => {
       const { trial, stack, random } = site;

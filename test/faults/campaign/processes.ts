@@ -23,7 +23,7 @@ export const PROCESSES: readonly Row[] = [
   ...SERVICES.map(killedService),
   {
     name: 'kill-broker',
-    does: 'Kills one of three brokers until the others have taken over.',
+    does: 'Kills a broker until the others have taken over.',
     runs: RUNS,
     plant: async ({ trial, stack, random }) => {
       const broker = random.pick(BROKERS);
@@ -106,7 +106,7 @@ function killedService(name: ServiceName): Row {
 function stillService(name: ServiceName): Row {
   return {
     name: `still-${name}`,
-    does: `Stops one of two ${name} processes (SIGSTOP) for 1 to 60 s.`,
+    does: `Suspends one of two ${name} processes for 1 to 60 s.`,
     runs: RUNS,
     plant: async (site) => {
       const service = pickOf(site, name);
@@ -122,7 +122,7 @@ function stillNode(kind: (typeof NODES)[number]): Row {
   const node = (random: Random) => (kind === 'broker' ? random.pick(BROKERS) : kind);
   return {
     name: `still-${kind}`,
-    does: `Stops ${subjectOf(kind)} (SIGSTOP) for 1 to 60 s.`,
+    does: `Suspends ${subjectOf(kind)} for 1 to 60 s.`,
     runs: RUNS,
     plant: async (site) => {
       const pid = await pidOf(site.stack, node(site.random));

@@ -9,44 +9,43 @@ export const PAGE = 'docs/evidence/reliability.md';
 
 const INTRODUCTION = `Every run checks the promises in [the summary](../reliability.md). A deployment has three brokers, a schema registry, ClickHouse, and two
 processes of each service. Twelve clients send events at half of their maximum rate. A run injects a fault, and then compares every response
-with the tables and topics. The column \`passed\` has the passed runs and the required runs.
+with the tables and topics. The column \`passed\` has the passed, required, and failed runs.
 
-\`npm run test:faults -- --row NAME --seed N\` repeats a run. A run without a seed adds a line to [the results](reliability.jsonl).
-With \`--together\`, one deployment gets several faults, one after the other. If a
-check then fails, the run counts as failed for each of these faults.`;
+\`npm run test:faults -- --row NAME --seed N\` repeats a run. With \`--together\`, one deployment gets several faults, one after the other.
+If a check then fails, the run counts as failed for each fault.`;
 
 /** Text before the rows of a group. */
 const NOTES: Readonly<Record<string, string>> = {
-  'ClickHouse cluster': `The cluster has two shards of two replicas and one keeper. A run checks the rows of every replica. The nodes run
-ClickHouse's code without its images, and the keeper is ZooKeeper. No fault was injected on ClickHouse's images, and no shard was added under load.`,
+  'ClickHouse cluster': `The cluster has two shards of two replicas and one keeper. A run checks every replica. No run used ClickHouse's images (the
+keeper was ZooKeeper) or added a shard.`,
 };
 
 const LATE_COMMIT =
-  'The cause was probably a bug (fixed in 684b9de): a late offset commit reset the offset of the consumer group.';
+  'probably a bug (fixed in 684b9de): a late offset commit reset the offset of the consumer group.';
 
 /** The causes of failed runs: the commit of the run, the start of its finding, and the cause. */
 const CAUSES: readonly (readonly [commit: string, finding: string, cause: string])[] = [
   [
     '0db0cb22f6',
     'still-ingest: ',
-    'The cause was a bug (fixed in 9223460): a stopped ingest closed connections with unread requests.',
+    'a bug (fixed in 9223460): a stopped ingest closed connections with unread requests.',
   ],
   [
     'a75db423ad',
     'a probe was answered 503',
-    'The test wrongly expected no 503 while ClickHouse was unavailable.',
+    'the test wrongly expected no 503 while ClickHouse was unavailable.',
   ],
   [
     '1c666a5bfc',
     'not within 120000 ms',
-    'The cause was probably a bug (fixed in 276a113): kafkajs never answered a request that was written while its connection closed.',
+    'probably a bug (fixed in 276a113): kafkajs never answered a request that was written while its connection closed.',
   ],
   ['1c666a5bfc', 'not within 90000 ms', LATE_COMMIT],
   ['3f3d22e92b', 'not within 90000 ms', LATE_COMMIT],
   [
     'bcce94bb34',
     'verify found ',
-    'The test wrongly expected that an ingest whose clock is ten minutes behind verifies all events.',
+    'the test wrongly expected that an ingest whose clock is ten minutes behind verifies all events.',
   ],
 ];
 
@@ -76,14 +75,15 @@ export function reliabilityPage(all: readonly Result[]): string {
   return `${blocks.join('\n\n')}\n`;
 }
 
-/** Returns a table of the rows with their passed (of the required) and failed runs, and the totals of the runs. */
+/** Returns a table of the rows with their passed, required, and failed runs, and the totals of the runs. */
 function rowsOf(rows: readonly Row[], results: readonly Result[]): string {
   const cells = rows.map(({ name, does, runs }) => {
     const of = results.filter((result) => result.rows.includes(name));
     const failed = of.filter((result) => hasFailed(name, result)).length;
-    return [`\`${name}\``, does, `${of.length - failed}/${runs}`, String(failed)];
+    const passed = `${of.length - failed}/${runs}`;
+    return [`\`${name}\``, does, failed === 0 ? passed : `${passed} (${failed} failed)`];
   });
-  const header = ['name', 'fault', 'passed', 'failed'];
+  const header = ['name', 'fault', 'passed'];
   return `${table(header, cells)}\n\n${totalsOf(rows, results)}`;
 }
 
@@ -91,9 +91,9 @@ function rowsOf(rows: readonly Row[], results: readonly Result[]): string {
 function totalsOf(rows: readonly Row[], results: readonly Result[]): string {
   const of = results.filter((result) => rows.some(({ name }) => result.rows.includes(name)));
   if (of.length === 0) return 'None of these rows has run yet.';
-  const stored = `${sum(of, ({ events }) => events)} events and ${sum(of, ({ links }) => links)} links`;
+  const stored = `${sum(of, ({ events }) => events)} events, ${sum(of, ({ links }) => links)} links`;
   const longest = Math.max(...of.map(({ drainSeconds }) => drainSeconds));
-  return `Total of ${of.length} deployments: ${stored} stored, ${sum(of, ({ refused }) => refused)} requests with 503, longest recovery ${longest} s.`;
+  return `${of.length} deployments: ${stored}, ${sum(of, ({ refused }) => refused)} requests with 503, longest recovery ${longest} s.`;
 }
 
 function shortForm(results: readonly Result[]): string {
@@ -102,7 +102,7 @@ function shortForm(results: readonly Result[]): string {
   const good = results.filter(({ findings }) => findings.length === 0).length;
   const checked = `${sum(results, ({ events }) => events)} events and ${sum(results, ({ links }) => links)} links`;
   const longest = Math.max(...results.map(({ seconds }) => seconds));
-  return `${said} ${good} of ${results.length} short runs passed, with ${checked}. The longest run took ${Math.round(longest)} s.`;
+  return `${said} ${good} of ${results.length} short runs passed, with ${checked}, in at most ${Math.round(longest)} s.`;
 }
 
 /** Returns a list of the causes, with the number of failed runs. */
@@ -112,7 +112,7 @@ function failures(results: readonly Result[]): string {
   const causeOf = ({ commit, findings: [first = ''] }: Result): string =>
     CAUSES.find(([of, begins]) => of === commit && first.startsWith(begins))?.[2] ?? 'not found yet';
   const rows = [...Map.groupBy(failed, causeOf)].map(([cause, runs]) => {
-    return `${cause} Failed runs: ${runs.length}.`;
+    return `${runs.length} failed: ${cause}`;
   });
   return list(rows);
 }

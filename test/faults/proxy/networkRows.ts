@@ -80,7 +80,7 @@ export const NETWORK: readonly Row[] = [
   ),
   {
     name: 'swallow-broker',
-    does: 'Drops all traffic of one of three brokers for 1 to 60 s without closing a connection.',
+    does: 'Drops all traffic of one of three brokers for 1 to 60 s.',
     runs: 20,
     ground,
     plant: async (site) => {
@@ -96,11 +96,7 @@ export const NETWORK: readonly Row[] = [
     },
   },
   inserts('gateway-timeout', 'Answers an insert with 504 while the insert continues.', 'givenUp'),
-  inserts(
-    'late-insert',
-    'Answers an insert with 504. The insert completes long after the retry of the insert.',
-    'late',
-  ),
+  inserts('late-insert', 'Answers an insert with 504. The insert completes long after its retry.', 'late'),
   {
     name: 'refuse-clickhouse',
     does: 'Refuses all connections to ClickHouse for ten minutes.',

@@ -46,8 +46,8 @@ export const CLICKHOUSE_CLUSTER: readonly Row[] = [
     ground: onCluster,
     plant: plantKillInDdl,
   },
-  still('still-replica', 'Stops a replica (SIGSTOP) for 1 to 60 s.', aNode),
-  still('still-keeper', 'Stops the only keeper (SIGSTOP) for 1 to 60 s.', () => 'keeper'),
+  still('still-replica', 'Suspends a replica for 1 to 60 s.', aNode),
+  still('still-keeper', 'Suspends the only keeper for 1 to 60 s.', () => 'keeper'),
   killed('replica-away', 'Kills a replica for ten minutes.', (site) => [aNode(site)], LONG_AWAY_MS),
   {
     name: 'replica-replaced',
