@@ -42,6 +42,8 @@ const CASES: { readonly [Id in keyof typeof OPERATORS]?: { status: number; body?
   readExportChunk: { status: 400 },
   verify: { status: 200, body: { from: new Date(Date.now() - 60_000).toISOString() } },
   getDeadLetter: { status: 404 },
+  createExport: { status: 404, body: { projectId: UNKNOWN, kind: 'events', output: 's3://bucket' } },
+  getExport: { status: 404 },
   createErasure: { status: 404, body: { tenantId: UNKNOWN } },
   getErasure: { status: 404 },
   listBackups: { status: 501 },

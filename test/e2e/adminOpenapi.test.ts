@@ -114,6 +114,18 @@ test('every answer has a documented status, schema, and media type', {
     ['DELETE', '/admin/readers/{id}'],
   ] as const)
     for (const id of [reader.id, anUnknownId()]) await ask(method, path, undefined, path.replace('{id}', id));
+  // The export waits, because no S3 server has this bucket.
+  const output = 's3://no-bucket/exports';
+  const newExport = { projectId, kind: 'events', output, everyHours: 24 };
+  const job = (await ask('POST', '/admin/exports', newExport)).json();
+  expect(job).toMatchObject({ path: `${output}/events/${projectId}`, format: 'parquet', everyHours: 24 });
+  expect((await ask('POST', '/admin/exports', newExport)).status).toBe(409);
+  expect((await ask('POST', '/admin/exports', { ...newExport, output: '/tmp' })).status).toBe(400);
+  await ask('POST', '/admin/exports', { ...newExport, projectId: anUnknownId() });
+  await ask('GET', '/admin/exports');
+  for (const method of ['GET', 'DELETE'] as const)
+    for (const id of [job.id, anUnknownId()])
+      await ask(method, '/admin/exports/{id}', undefined, `/admin/exports/${id}`);
   await ask('POST', '/admin/links/retry', { projectId });
   await ask('POST', '/admin/sql', { query: 'SELECT 1' });
   await ask('POST', '/admin/sql', { query: 'SELECT' });

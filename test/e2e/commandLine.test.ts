@@ -78,6 +78,21 @@ test('creates, lists, changes, and revokes a tenant, a project, a token, and a r
   expect(await runSuccessfully(['readers', 'rotate', reader.id])).toContain(reader.username);
   await runSuccessfully(['readers', 'drop', reader.id]);
   expect(await runSuccessfully(['readers', 'list'])).not.toContain(reader.id);
+  const folder = ['--output', 's3://no-bucket', '--every-hours', '24'];
+  const created = await runSuccessfully([
+    'exports',
+    'create',
+    '--project',
+    project.id,
+    '--kind',
+    'links',
+    ...folder,
+  ]);
+  const { id: exportId, path } = JSON.parse(created);
+  expect(await runSuccessfully(['exports', 'list'])).toContain(path);
+  expect(JSON.parse(await runSuccessfully(['exports', 'show', exportId]))).toMatchObject({ everyHours: 24 });
+  await runSuccessfully(['exports', 'delete', exportId]);
+  expect(await runSuccessfully(['exports', 'list'])).not.toContain(exportId);
   await runSuccessfully(['tokens', 'revoke', token.id]);
   expect(await runSuccessfully(['tokens', 'list'])).not.toContain(token.id);
 });

@@ -39,6 +39,22 @@ export const ErasureInput = Type.Object(
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 
+const ErasureExport = Type.Object({
+  id: Uuid,
+  path: Nullable(Type.String({ description: 'Folder of the files. Null if the export was deleted.' })),
+  comparedAt: Nullable(
+    Type.String({
+      format: 'date-time',
+      description:
+        'Time since which the files contain no erased rows. Null: the files can contain erased rows.',
+    }),
+  ),
+  problem: Nullable(Type.String({ description: 'Why the files can contain erased rows.' })),
+  rewritten: count('Number of rewritten files.'),
+  planId: Nullable({ ...Uuid, description: 'The manifest has this `planId` for each rewritten file.' }),
+  names: Type.Array(Type.String(), { description: 'Names of the first rewritten files.' }),
+});
+
 export const ErasureReceipt = Type.Object({
   asked: Type.Object({
     tenantId: Uuid,
@@ -58,6 +74,10 @@ export const ErasureReceipt = Type.Object({
     log: count(
       'Records of the other topics from which the rows were projected. A record can contain other data, too.',
     ),
+  }),
+  exports: Type.Array(ErasureExport, {
+    description:
+      'Exports of `POST /admin/exports` with files from before the erasure. Questlog does not know other exported files.',
   }),
   hiddenAt: Nullable(Timestamp),
   goneFromDiskAt: Nullable(Timestamp),

@@ -1,8 +1,9 @@
 /** Bodies of the requests and responses of an export. */
 import Type, { type Static } from 'typebox';
-import { Nullable, Uuid } from './fields.ts';
+import { EXPORT_FORMATS, EXPORT_KINDS, EXPORT_STATES } from '../topics/directoryEntry.ts';
+import { Nullable, Timestamp, Uuid } from './fields.ts';
 
-const kind = Type.Enum(['events', 'sessions', 'reports', 'links']);
+const kind = Type.Enum([...EXPORT_KINDS]);
 const day = Type.String({ format: 'date', pattern: '^2[01]\\d\\d-\\d\\d-\\d\\d$', description: 'UTC day.' });
 const wholeNumber = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
 const partition = Type.Integer({ minimum: 0, maximum: 2 ** 32 - 1 });
@@ -63,7 +64,7 @@ export const ExportChunkInput = Type.Object(
     ...ExportChunk.properties,
     projectId: Uuid,
     kind,
-    format: Type.Enum(['parquet', 'csv', 'ndjson']),
+    format: Type.Enum([...EXPORT_FORMATS]),
     offsets: Type.Array(ExportOffset, { description: 'Offsets in the plan for the partition of the chunk.' }),
     exceptState: Nullable(
       Type.String({ description: 'The response is empty (204) if the chunk still has this state.' }),
@@ -75,3 +76,49 @@ export type ExportChunkInput = Static<typeof ExportChunkInput>;
 
 /** Headers of a chunk. The state changes if an erasure, the retention, or a retraction changes the rows of the chunk. */
 export const EXPORT_HEADERS = { rows: 'Questlog-Export-Rows', state: 'Questlog-Export-State' } as const;
+
+const MAX_EVERY_HOURS = 24 * 366;
+
+export const ExportInput = Type.Object(
+  {
+    projectId: Uuid,
+    kind,
+    format: Type.Optional(Type.Enum([...EXPORT_FORMATS], { default: 'parquet' })),
+    from: Type.Optional(day),
+    to: Type.Optional(Type.String({ ...day, description: 'UTC day after the last day.' })),
+    output: Type.String({
+      pattern: '^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_=-][A-Za-z0-9_.=-]{0,199}){0,5}/?$',
+      description:
+        'Bucket and prefix of the files. The process uses the settings `QUESTLOG_S3_…` except the bucket.',
+      examples: ['s3://bucket/questlog'],
+    }),
+    everyHours: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: MAX_EVERY_HOURS,
+        description: 'Hours between two runs. Omitted: the export runs once.',
+      }),
+    ),
+  },
+  noOtherFields,
+);
+export type ExportInput = Static<typeof ExportInput>;
+
+export const ExportOutput = Type.Object({
+  id: Uuid,
+  ...ExportScope.properties,
+  format: Type.Enum([...EXPORT_FORMATS]),
+  path: Type.String({ description: 'Folder of the files and of `manifest.json`.' }),
+  everyHours: Nullable(Type.Integer()),
+  state: Type.Enum([...EXPORT_STATES], {
+    description: '`failed`: a repeated run would fail, too. After other errors, the state is `queued`.',
+  }),
+  problem: Nullable(Type.String({ description: 'Why the latest run failed.' })),
+  nextRunAt: Nullable(Timestamp),
+  finishedAt: Nullable(Timestamp),
+  files: wholeNumber,
+  rows: wholeNumber,
+  bytes: wholeNumber,
+  createdAt: Timestamp,
+});
+export type ExportOutput = Static<typeof ExportOutput>;

@@ -1,7 +1,7 @@
 /**
- * The compacted topic `questlog.directory.v1` contains tenants, projects, tokens, readers, secrets, and erasures. The keys
- * are `tenant:<id>`, `project:<id>`, `token:<id>`, `reader:<id>`, `secret:<id>`, `erasure:<id>`, `use:<token id>` (the latest use of a token), and
- * `heartbeat:<service>` (the time at which a process of the service last ran).
+ * The compacted topic `questlog.directory.v1` contains tenants, projects, tokens, readers, exports, secrets, and erasures. The
+ * keys are `tenant:<id>`, `project:<id>`, `token:<id>`, `reader:<id>`, `export:<id>`, `secret:<id>`, `erasure:<id>`,
+ * `use:<token id>` (the latest use of a token), and `heartbeat:<service>` (the time at which a process of the service last ran).
  * A record without a value revokes an entry, but an erasure stays forever, because it covers records that arrive later.
  */
 import { MILLIS, messageContract, optional, record, UUID } from './contract.ts';
@@ -157,7 +157,56 @@ export interface Erasure {
    * These erasures share this id. Null if the request was not split.
    */
   readonly partOf?: string | null;
+  /** Exports whose files were compared with ClickHouse after the erasure had hidden its rows. */
+  readonly exports?: readonly ErasedExport[];
 }
+
+export interface ErasedExport {
+  readonly exportId: string;
+  readonly comparedAt: number;
+  /** Number of files that contained erased rows or other outdated rows, and were rewritten. */
+  readonly rewritten: number;
+  /** Id of the plan that rewrote the files. The manifest of the export has this id for each rewritten file. */
+  readonly planId: string;
+  /** Names of the first rewritten files. */
+  readonly names: readonly string[];
+}
+
+/** Export that operations writes to an S3 bucket, once or on a schedule. All times are in milliseconds since the epoch. */
+export interface Export {
+  readonly id: string;
+  readonly projectId: string;
+  readonly kind: ExportKind;
+  readonly format: ExportFormat;
+  /** First UTC day of the exported rows (`2026-11-21`). Null if the export starts with the first row. */
+  readonly from: string | null;
+  /** UTC day after the last day of the exported rows. Null if the export has no last day. */
+  readonly to: string | null;
+  /** Folder of the files: `s3://bucket/prefix/<kind>/<project id>`. */
+  readonly path: string;
+  /** Hours between two scheduled runs. Null if the export has no schedule. */
+  readonly everyHours: number | null;
+  readonly createdAt: number;
+  readonly state: ExportState;
+  /** Reason why the latest run failed. Null if the latest run succeeded. */
+  readonly problem: string | null;
+  /** Id of the current run. Null if no process runs the export. */
+  readonly runId: string | null;
+  /** Time of the next run. Null if no run is planned. */
+  readonly dueAt: number | null;
+  readonly finishedAt: number | null;
+  /** Number of files of the manifest. */
+  readonly files: number;
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+export const EXPORT_KINDS = ['events', 'sessions', 'reports', 'links'] as const;
+export type ExportKind = (typeof EXPORT_KINDS)[number];
+export const EXPORT_FORMATS = ['parquet', 'csv', 'ndjson'] as const;
+export type ExportFormat = (typeof EXPORT_FORMATS)[number];
+export const EXPORT_STATES = ['queued', 'running', 'done', 'failed'] as const;
+export type ExportState = (typeof EXPORT_STATES)[number];
 
 export interface ErasedPlayer {
   readonly externalId: string | null;
@@ -198,6 +247,7 @@ export interface DirectoryEntry {
   readonly erasure?: Erasure | null;
   readonly heartbeat?: Heartbeat | null;
   readonly reader?: Reader | null;
+  readonly export?: Export | null;
 }
 
 export type EntityKind = keyof DirectoryEntry;
@@ -319,6 +369,40 @@ const erasure = record('Erasure', [
   optional('goneAt', 'long'),
   { name: 'logExpiresAt', type: MILLIS },
   optional('partOf', UUID),
+  {
+    name: 'exports',
+    type: {
+      type: 'array',
+      items: record('ErasedExport', [
+        { name: 'exportId', type: UUID },
+        { name: 'comparedAt', type: MILLIS },
+        { name: 'rewritten', type: 'long' },
+        { name: 'planId', type: UUID },
+        { name: 'names', type: { type: 'array', items: 'string' } },
+      ]),
+    },
+    default: [],
+  },
+]);
+
+const exportJob = record('Export', [
+  { name: 'id', type: UUID },
+  { name: 'projectId', type: UUID },
+  { name: 'kind', type: { type: 'enum', name: 'ExportKind', symbols: [...EXPORT_KINDS] } },
+  { name: 'format', type: { type: 'enum', name: 'ExportFormat', symbols: [...EXPORT_FORMATS] } },
+  optional('from', 'string'),
+  optional('to', 'string'),
+  { name: 'path', type: 'string' },
+  optional('everyHours', 'int'),
+  { name: 'createdAt', type: MILLIS },
+  { name: 'state', type: { type: 'enum', name: 'ExportState', symbols: [...EXPORT_STATES] } },
+  optional('problem', 'string'),
+  optional('runId', UUID),
+  optional('dueAt', 'long'),
+  optional('finishedAt', 'long'),
+  { name: 'files', type: 'long' },
+  { name: 'rows', type: 'long' },
+  { name: 'bytes', type: 'long' },
 ]);
 
 export const directoryEntry = messageContract<DirectoryEntry>(TOPICS.directory, {
@@ -332,5 +416,6 @@ export const directoryEntry = messageContract<DirectoryEntry>(TOPICS.directory, 
     optional('erasure', erasure),
     optional('heartbeat', heartbeat),
     optional('reader', reader),
+    optional('export', exportJob),
   ],
 });

@@ -10,6 +10,7 @@ import { deadLettersCommand } from './deadLetters.ts';
 import { doctorCommand } from './doctor.ts';
 import { erasuresCommand } from './erasures/erasures.ts';
 import { exportCommand } from './exports/exportCommand.ts';
+import { exportsCommand } from './exports/exportsCommand.ts';
 import { example, manageCommands } from './manage.ts';
 import { auditCommand } from './queries/audit.ts';
 import { followCommand } from './queries/follow.ts';
@@ -80,6 +81,7 @@ send, trail and simulate.`,
     deadLettersCommand(connect),
     auditCommand(connect),
     erasuresCommand(connect),
+    exportsCommand(connect),
     backupCommand(connect),
     restoreCommand(env),
     compactCommand(env),

@@ -12,6 +12,7 @@ import { watchProjections } from '@questlog/runtime/log/projection/projection';
 import { listen } from '@questlog/runtime/process/listener/listen';
 import type { ListenAddress } from '@questlog/runtime/process/listener/listenAddress';
 import { createCodec } from '@questlog/runtime/registry/registry';
+import type { S3StoreOptions } from '@questlog/runtime/uploads/s3Store';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { openAudit } from './audit/audit.ts';
 import type { OperationsContext } from './context.ts';
@@ -22,6 +23,7 @@ import { openPlayerSessions } from './erasures/playerSessions.ts';
 import { runErasures } from './erasures/runErasures.ts';
 import { maxLogRetentionMs } from './expired/expiredSessions.ts';
 import { type PlayerKey, playerKeyOf } from './expired/playerHash.ts';
+import { runExports } from './exports/runExports.ts';
 import { type AdminPages, adminApp } from './http/adminApp.ts';
 import { openStoredRows } from './ledger/storedRows.ts';
 import { openVerifier } from './ledger/verify.ts';
@@ -39,6 +41,8 @@ export interface OperationsSettings extends OperationsOptions {
   readonly trustedProxies: BlockList;
   /** Base URL of the games' listener, without a trailing slash. Empty if the URL is unknown. */
   readonly gamesUrl: string;
+  /** Returns the connection to a bucket. */
+  readonly bucketOf: (bucket: string) => S3StoreOptions;
 }
 
 export interface Operations {
@@ -59,6 +63,7 @@ export async function startOperations(
   lifecycle.onStop('parts of the tables', watchParts(context));
   lifecycle.onStop('disks', watchDisks(context));
   startRetention(context);
+  startExports(context, settings.bucketOf);
   lifecycle.onStop('heartbeats', writeHeartbeats(directory, clock, logger));
   const { events, reports } = context.projections;
   const verifier = await openVerifier(context, openStoredRows(store), events);
@@ -107,6 +112,18 @@ function startRetention(context: OperationsContext): void {
   if (uploads === undefined) return;
   const sweep = openSweep(context, uploads);
   lifecycle.onStop('sweep of uploads', () => sweep.close());
+}
+
+function startExports(context: OperationsContext, bucketOf: OperationsSettings['bucketOf']): void {
+  const stop = runExports({
+    ...context,
+    openFolder: async (path, beforeChange) => {
+      const { bucketAndPrefix, openBucketFolder } = await import('@questlog/runtime/exports/bucketFolder');
+      const { bucket, prefix } = bucketAndPrefix(path);
+      return await openBucketFolder(bucketOf(bucket), prefix, beforeChange);
+    },
+  });
+  context.lifecycle.onStop('exports', stop);
 }
 
 async function startErasures(

@@ -36,6 +36,7 @@ import {
 } from '@questlog/runtime/process/metrics';
 import type { Tracing } from '@questlog/runtime/tracing/tracing';
 import { openFolderStore } from '@questlog/runtime/uploads/folderStore';
+import { bucketOptions } from '@questlog/runtime/uploads/uploadSettings';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { visibleIn } from '@questlog/schemas/erased';
 import { type OpenBackups, openBackups } from './backup/backups.ts';
@@ -209,6 +210,7 @@ async function startOperators(
     { ...pages, handlers },
     {
       ...{ ...options.operations, address, trustedProxies: options.trustedProxies, gamesUrl },
+      bucketOf: (bucket) => bucketOptions(deps.settings, bucket),
     },
   );
   // Ends the open responses of the console. Otherwise, the listener could not close, because it waits until all responses end.

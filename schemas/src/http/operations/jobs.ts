@@ -1,4 +1,4 @@
-/** Operations on dead letters, erasures, and backups. */
+/** Operations on dead letters, erasures, exports, and backups. */
 import Type from 'typebox';
 import { Backup } from '../../backups/backup.ts';
 import { DEAD_LETTER_GROUPS, TOPICS } from '../../topics/topics.ts';
@@ -9,6 +9,7 @@ import {
   ReplayedDeadLetter,
 } from '../deadLetter.ts';
 import { ErasureInput, ErasureOutput } from '../erasure.ts';
+import { ExportInput, ExportOutput } from '../export.ts';
 import type { Operations } from './operation.ts';
 import { answer, BAD_LIST, emptyAnswer, NOT_THERE, PAGE, query, TIME } from './parts.ts';
 
@@ -94,6 +95,34 @@ export const JOBS = {
     route: 'GET /admin/erasures/{id}',
     summary: 'Returns the state of an erasure, with its receipt.',
     responses: { 200: answer('The erasure.', ErasureOutput), 404: NOT_THERE },
+  },
+  listExports: {
+    route: 'GET /admin/exports',
+    summary: 'Lists the exports that `POST /admin/exports` created.',
+    responses: { 200: answer('The exports.', Type.Array(ExportOutput)) },
+  },
+  createExport: {
+    route: 'POST /admin/exports',
+    summary: 'Exports the rows of a project to an S3 bucket, once or on a schedule.',
+    description:
+      'Each run adds files with the new rows, and finally writes `manifest.json`. After an erasure, the next run rewrites the files that contained the erased rows.',
+    body: ExportInput,
+    responses: {
+      202: answer('The export starts within seconds.', ExportOutput),
+      404: 'The project does not exist.',
+      409: 'Another export has the same folder.',
+    },
+  },
+  getExport: {
+    route: 'GET /admin/exports/{id}',
+    summary: 'Returns the state of an export.',
+    responses: { 200: answer('The export.', ExportOutput), 404: NOT_THERE },
+  },
+  deleteExport: {
+    route: 'DELETE /admin/exports/{id}',
+    summary:
+      'Ends an export and its schedule. The files stay in the bucket, and later erasures do not rewrite them.',
+    responses: { 204: emptyAnswer('The export has ended.'), 404: NOT_THERE },
   },
 } as const satisfies Operations;
 

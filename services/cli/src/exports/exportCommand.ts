@@ -8,8 +8,13 @@ import { INTERRUPTED, onInterrupt } from '../interrupt.ts';
 import { example } from '../manage.ts';
 import { count, Progress } from '../print.ts';
 
-const KINDS = ['events', 'sessions', 'reports', 'links'] as const satisfies readonly ExportScope['kind'][];
-const FORMATS = ['parquet', 'csv', 'ndjson'] as const satisfies readonly ExportChunkInput['format'][];
+export const KINDS = [
+  'events',
+  'sessions',
+  'reports',
+  'links',
+] as const satisfies readonly ExportScope['kind'][];
+export const FORMATS = ['parquet', 'csv', 'ndjson'] as const satisfies readonly ExportChunkInput['format'][];
 const MIB = 1024 * 1024;
 
 interface Options {
@@ -72,26 +77,24 @@ export function exportCommand(connect: () => Promise<Connection>, env: NodeJS.Pr
   });
 }
 
-function parseUuid(text: string): string {
+export function parseUuid(text: string): string {
   const id = canonicalUuid(text);
   if (id === undefined) throw new InvalidArgumentError('it must be a UUID');
   return id;
 }
 
-function parseDay(text: string): string {
+export function parseDay(text: string): string {
   if (/^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text))) return text;
   throw new InvalidArgumentError('it must be a day such as 2026-11-21');
 }
 
 async function openFolder(path: string, env: NodeJS.ProcessEnv): Promise<ExportFolder> {
-  const [, bucket, prefix] = /^s3:\/\/([^/]+)\/(.*)$/.exec(path) ?? [];
-  if (bucket === undefined || prefix === undefined) {
-    return await (await import('./localFolder.ts')).openLocalFolder(path);
-  }
-  const [{ openBucketFolder }, { bucketOptions }, { settingsOf }] = await Promise.all([
+  if (!path.startsWith('s3://')) return await (await import('./localFolder.ts')).openLocalFolder(path);
+  const [{ bucketAndPrefix, openBucketFolder }, { bucketOptions }, { settingsOf }] = await Promise.all([
     import('@questlog/runtime/exports/bucketFolder'),
     import('@questlog/runtime/uploads/uploadSettings'),
     import('../connection.ts'),
   ]);
+  const { bucket, prefix } = bucketAndPrefix(path);
   return await openBucketFolder(bucketOptions(await settingsOf(env), bucket), prefix);
 }

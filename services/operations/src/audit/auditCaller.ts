@@ -16,6 +16,7 @@ const KINDS: Readonly<Record<string, EntityKind>> = {
   projects: 'project',
   tokens: 'token',
   readers: 'reader',
+  exports: 'export',
 };
 /** Number of hex digits of a token's SHA-256 hash that the audit shows. Eight digits do not help to guess the token. */
 const DIGEST_DIGITS = 8;

@@ -27,7 +27,7 @@ const READ_ONLY_ROUTES = [
   OPERATORS.planExport,
   OPERATORS.readExportChunk,
 ].map(koaPath);
-/** Routes that change the entity with the id `:id` in the directory of tenants, projects, tokens, and readers. */
+/** Routes that change the entity with the id `:id` in the directory of tenants, projects, tokens, readers, and exports. */
 const CHANGES_ONE_RECORD = /^\/admin\/\w+\/:id(?:\/rotate|\/switches)?$/;
 const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS'];
 const MAX_TARGET = 200;

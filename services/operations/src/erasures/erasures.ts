@@ -12,6 +12,7 @@ import type { ErasureInput, ErasureOutput } from '@questlog/schemas/http/erasure
 import type { ErasedPlayer, Erasure, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { maxLogRetentionMs } from '../expired/expiredSessions.ts';
+import { erasedExports } from '../exports/erasedExports.ts';
 import { mergeParts, requestIdOf, splitIntoParts } from './core/parts.ts';
 import { MAX_SESSIONS_PER_RECORD, scopesOf, ZERO_COUNTS } from './core/scope.ts';
 import { countReports } from './eraseRows.ts';
@@ -73,7 +74,7 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
         await write({ ...erasure, id: randomUUID(), partOf: erasure.id, sessions: part });
       await write(erasure);
       onRequest();
-      return toOutput(erasure);
+      return toOutput(erasure, directory.current);
     },
     find: (id) => {
       const named = pathUuid(id);
@@ -81,13 +82,13 @@ export function openErasures(deps: ErasureDeps, onRequest: () => void): Erasures
       const requestId = requestIdOf(erasures.get(named) ?? { id: named });
       const [first, ...others] = [...erasures.values()].filter((one) => requestIdOf(one) === requestId);
       if (first === undefined) throw new Rejected('not_found', `there is no erasure ${id}`);
-      return toOutput(mergeParts(first, others));
+      return toOutput(mergeParts(first, others), directory.current);
     },
     list: () => {
       const newestFirst = [...erasures.values()].sort((a, b) => b.requestedAt - a.requestedAt);
       const all = [...Map.groupBy(newestFirst, requestIdOf).values()].slice(0, MAX_LISTED);
       return all.flatMap(([first, ...others]) =>
-        first === undefined ? [] : toOutput(mergeParts(first, others)),
+        first === undefined ? [] : toOutput(mergeParts(first, others), directory.current),
       );
     },
   };
@@ -172,13 +173,15 @@ async function idsOfPlayer(
   return sessions;
 }
 
-function toOutput({ id, state, problem: why, found, requestedAt, ...of }: Erasure): ErasureOutput {
+function toOutput(erasure: Erasure, directory: Directory): ErasureOutput {
+  const { id, state, problem: why, found, requestedAt, ...of } = erasure;
   const { tenantId, projectId, sessionId, player } = of;
   return {
     ...{ id, state, problem: why },
     receipt: {
       asked: { tenantId, projectId, sessionId, player, at: timeOf(requestedAt) },
       found,
+      exports: erasedExports(directory, erasure),
       hiddenAt: of.hiddenAt === null ? null : timeOf(of.hiddenAt),
       goneFromDiskAt: of.goneAt === null ? null : timeOf(of.goneAt),
       logExpiresAt: timeOf(of.logExpiresAt),

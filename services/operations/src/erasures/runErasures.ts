@@ -162,7 +162,10 @@ class MergedParts {
 }
 
 type ErasureUpdate = Partial<
-  Pick<Erasure, 'state' | 'problem' | 'found' | 'reports' | 'hiddenAt' | 'goneAt' | 'logExpiresAt'>
+  Pick<
+    Erasure,
+    'state' | 'problem' | 'found' | 'reports' | 'hiddenAt' | 'goneAt' | 'logExpiresAt' | 'exports'
+  >
 >;
 
 class Run {
@@ -234,7 +237,7 @@ class Run {
     for (const scope of scopesOf(erasure)) {
       const { events, sessions, reports, links } = await countRows(store, scope);
       if (events + sessions + reports + links === 0) continue;
-      await this.#update({ hiddenAt: null });
+      await this.#update({ hiddenAt: null, exports: [] });
       return false;
     }
     // Searches for files again, because a game can use an upload address for an hour after the game has requested the address.

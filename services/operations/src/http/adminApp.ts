@@ -37,6 +37,7 @@ import { type ReaderDeps, readerOperations } from '../directory/readers.ts';
 import { sendTestEvent } from '../directory/testEvent.ts';
 import type { Erasures } from '../erasures/erasures.ts';
 import { exportHandlers } from '../exports/exportHandlers.ts';
+import { exportJobs } from '../exports/exportJobs.ts';
 import { ledgerHandlers } from '../ledger/ledgerHandlers.ts';
 import type { LedgerDeps } from '../ledger/readLedger.ts';
 import type { Verifier } from '../ledger/verify.ts';
@@ -94,6 +95,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
     ...deadLetterHandlers(deps.deadLetters),
     ...erasureHandlers(deps.erasures),
     ...exportHandlers(deps.store, deps.directory),
+    ...exportJobs(deps),
     ...readHandlers(deps),
     ...healthHandlers(deps),
     ...deps.pages.handlers,

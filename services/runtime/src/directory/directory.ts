@@ -1,9 +1,10 @@
-/** Tenants, projects, tokens, readers, secrets, and erasures, computed from the records of the directory's topic. */
+/** Tenants, projects, tokens, readers, exports, secrets, and erasures, computed from the records of the directory's topic. */
 import { hash } from 'node:crypto';
 import { ErasedData } from '@questlog/schemas/erased';
 import type {
   DirectoryEntry,
   Erasure,
+  Export,
   Heartbeat,
   Project,
   Reader,
@@ -23,6 +24,7 @@ export interface Directory {
   readonly tokenIdsBySha256: Map<string, string>;
   readonly uses: Map<string, TokenUse>;
   readonly readers: Map<string, Reader>;
+  readonly exports: Map<string, Export>;
   readonly secrets: Map<string, Secret>;
   readonly erasures: Map<string, Erasure>;
   readonly erased: ErasedData;
@@ -50,7 +52,7 @@ export function emptyDirectory(): Directory {
   return {
     ...{ tenants: new Map(), projects: new Map(), tokens: new Map(), tokenIdsBySha256: new Map() },
     ...{ uses: new Map(), secrets: new Map(), erasures: new Map(), erased: new ErasedData() },
-    ...{ heartbeats: new Map(), readers: new Map() },
+    ...{ heartbeats: new Map(), readers: new Map(), exports: new Map() },
   };
 }
 
@@ -62,6 +64,7 @@ export function replaceWith(directory: Directory, other: Directory): void {
   replace(directory.tokenIdsBySha256, other.tokenIdsBySha256);
   replace(directory.uses, other.uses);
   replace(directory.readers, other.readers);
+  replace(directory.exports, other.exports);
   replace(directory.secrets, other.secrets);
   replace(directory.erasures, other.erasures);
   replace(directory.heartbeats, other.heartbeats);
@@ -82,6 +85,7 @@ export function applyEntry(directory: Directory, key: string, entry: DirectoryEn
     directory.tokenIdsBySha256.set(entry.token.sha256, id);
   }
   if (entry.reader != null) directory.readers.set(id, entry.reader);
+  if (entry.export != null) directory.exports.set(id, entry.export);
   if (entry.use != null) directory.uses.set(id, entry.use);
   if (entry.heartbeat != null) directory.heartbeats.set(id, entry.heartbeat);
   // Copies the secret, because the original bytes would keep the whole fetched buffer in memory.
@@ -144,6 +148,7 @@ function removeEntity(directory: Directory, kind: string, id: string): void {
   if (kind === 'project') directory.projects.delete(id);
   if (kind === 'use') directory.uses.delete(id);
   if (kind === 'reader') directory.readers.delete(id);
+  if (kind === 'export') directory.exports.delete(id);
   if (kind === 'secret') directory.secrets.delete(id);
   if (kind !== 'token') return;
   const token = directory.tokens.get(id);

@@ -197,7 +197,7 @@ function entityOf<K extends EntityKind>(current: Directory, kind: K, id: string)
     use: current.uses,
     secret: current.secrets,
     erasure: current.erasures,
-    ...{ heartbeat: current.heartbeats, reader: current.readers },
+    ...{ heartbeat: current.heartbeats, reader: current.readers, export: current.exports },
   };
   return entities[kind].get(id);
 }

@@ -39,6 +39,8 @@ export interface ExportOptions {
   readonly isRefresh: boolean;
   readonly signal: AbortSignal;
   onProgress(rows: number, allRows: number): void;
+  /** Called after the manifest is complete. If this function fails, the next run continues the same plan, and calls it again. */
+  onComplete?(result: ExportResult): Promise<void>;
 }
 
 export interface ExportedFile extends ExportChunk, FileFacts {
@@ -64,6 +66,7 @@ interface StoredPlan extends ExportRequest, ExportPlan {
 }
 
 export interface ExportResult {
+  readonly planId: string;
   /** New and rewritten files. */
   readonly written: readonly ExportedFile[];
   /** All files of the manifest. */
@@ -100,8 +103,10 @@ export async function runExport(options: ExportOptions): Promise<ExportResult> {
   // Removes replaced files after the new manifest, so that a program that reads the manifest finds every file.
   for (const file of written)
     if (file.generation > 1) await folder.remove(fileName(file, file.generation - 1, request.format));
+  const result = { planId: plan.id, written, files: complete.files, unknownRows: plan.unknownRows };
+  await options.onComplete?.(result);
   await folder.finish(PLAN);
-  return { written, files: complete.files, unknownRows: plan.unknownRows };
+  return result;
 }
 
 export function sumOf<T>(items: readonly T[], numberOf: (item: T) => number): number {

@@ -17,7 +17,7 @@ export class Unavailable extends Error {
   }
 }
 
-/** Another process has taken over a partition or a transactional id, so this process must no longer write to it. */
+/** Another process has taken over a partition, a transactional id, or an export, so this process must no longer write to it. */
 export class Fenced extends Error {
   override readonly name = 'Fenced';
 }

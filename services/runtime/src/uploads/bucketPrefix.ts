@@ -27,6 +27,8 @@ export interface BucketPrefix {
   /** Stores an object. The object appears only if S3 has received all bytes and their checksum matches. */
   put(name: string, object: NewObject): Promise<void>;
   remove(name: string): Promise<void>;
+  /** Closes the connections to S3. */
+  close(): void;
 }
 
 /** @param prefix start of the keys, without a slash at the end */
@@ -74,5 +76,6 @@ export function openBucketPrefix(options: S3StoreOptions, prefix: string): Bucke
       await named(name, s3.send(new PutObjectCommand(object)));
     },
     remove: async (name) => void (await named(name, s3.send(new DeleteObjectCommand(objectOf(name))))),
+    close: () => s3.destroy(),
   };
 }

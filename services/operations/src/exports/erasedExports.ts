@@ -1,0 +1,62 @@
+/** Finds the exports whose files can contain the rows of an erasure. */
+import type { Directory } from '@questlog/runtime/directory/directory';
+import type { ErasureOutput } from '@questlog/schemas/http/erasure';
+import type { ErasedExport, Erasure, Export } from '@questlog/schemas/topics/directoryEntry';
+
+export type ExportedData = Pick<Directory, 'exports' | 'erasures' | 'projects'>;
+
+type ErasedScope = Pick<Erasure, 'tenantId' | 'projectId' | 'hiddenAt' | 'exports'>;
+
+/** Maximum difference between the clocks of two processes. A larger value only causes more comparisons. */
+const MAX_CLOCK_DIFFERENCE_MS = 3_600_000;
+
+/** Returns true if the erasure covers the project of the export, and the export can have files from before the erasure. */
+export function isErasedBy(
+  { projects }: Pick<Directory, 'projects'>,
+  { tenantId, projectId, hiddenAt }: ErasedScope,
+  job: Export,
+): boolean {
+  const isInScope =
+    projectId === null ? projects.get(job.projectId)?.tenantId === tenantId : projectId === job.projectId;
+  return isInScope && (hiddenAt === null || hiddenAt > job.createdAt - MAX_CLOCK_DIFFERENCE_MS);
+}
+
+/** Returns the exports of the receipt: the compared exports, and the exports that can still contain erased rows. */
+export function erasedExports(
+  directory: ExportedData,
+  erasure: ErasedScope,
+): ErasureOutput['receipt']['exports'] {
+  const { exports: compared = [] } = erasure;
+  const waiting = [...directory.exports.values()].filter(
+    (job) => isErasedBy(directory, erasure, job) && !compared.some(({ exportId }) => exportId === job.id),
+  );
+  return [
+    ...compared.map(({ exportId: id, comparedAt, rewritten, planId, names }) => ({
+      ...{ id, path: directory.exports.get(id)?.path ?? null, problem: null },
+      ...{ comparedAt: new Date(comparedAt).toISOString(), rewritten, planId, names: [...names] },
+    })),
+    ...waiting.map(({ id, path, problem }) => ({
+      ...{ id, path, problem: problem ?? 'the next run of the export has not compared the files yet' },
+      ...{ comparedAt: null, rewritten: 0, planId: null, names: [] },
+    })),
+  ];
+}
+
+/** Merges the comparisons of the parts of an erasure. Omits an export that was not compared for every part. */
+export function mergeErasedExports(parts: readonly Pick<Erasure, 'exports'>[]): ErasedExport[] {
+  const byExport = Map.groupBy(
+    parts.flatMap(({ exports = [] }) => exports),
+    ({ exportId }) => exportId,
+  );
+  return [...byExport.values()].flatMap((all) => {
+    const last = all.at(-1);
+    if (last === undefined || all.length < parts.length) return [];
+    const runs = [...new Map(all.map((one) => [one.planId, one])).values()];
+    return {
+      ...last,
+      comparedAt: Math.min(...all.map(({ comparedAt }) => comparedAt)),
+      rewritten: runs.reduce((sum, { rewritten }) => sum + rewritten, 0),
+      names: runs.flatMap(({ names }) => names),
+    };
+  });
+}

@@ -1,0 +1,64 @@
+/** Creates, lists, and deletes the exports that operations writes to an S3 bucket. */
+import { randomUUID } from 'node:crypto';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';
+import type { Handlers } from '@questlog/runtime/http/routes';
+import type { Clock } from '@questlog/runtime/process/clock';
+import type { ExportOutput } from '@questlog/schemas/http/export';
+import type { OPERATORS } from '@questlog/schemas/http/operations/operators';
+import type { Export } from '@questlog/schemas/topics/directoryEntry';
+import { canonicalUuid } from '@questlog/schemas/uuid';
+
+export function exportJobs({
+  directory,
+  clock,
+}: {
+  readonly directory: Pick<DirectoryHandle, 'current' | 'change' | 'caughtUp'>;
+  readonly clock: Clock;
+}): Handlers<Pick<typeof OPERATORS, 'listExports' | 'createExport' | 'getExport' | 'deleteExport'>> {
+  const { projects, exports } = directory.current;
+  return {
+    listExports: () => [...exports.values()].map(toOutput),
+    getExport: (_, { params }) => toOutput(existing(params.id, exports.get(pathUuid(params.id)))),
+    createExport: async (_, { body }) => {
+      const { kind, format = 'parquet', from = null, to = null, everyHours = null } = body;
+      const projectId = canonicalUuid(body.projectId) ?? '';
+      await directory.caughtUp();
+      if (!projects.has(projectId)) throw new Rejected('not_found', `there is no project ${body.projectId}`);
+      const path = `${body.output.replace(/\/+$/, '')}/${kind}/${projectId}`;
+      const same = [...exports.values()].find((other) => other.path === path);
+      if (same !== undefined) throw new Rejected('conflict', `the export ${same.id} has the folder ${path}`);
+      const now = clock.now();
+      const entity: Export = {
+        ...{ id: randomUUID(), projectId, kind, format, from, to, path, everyHours, createdAt: now },
+        ...{ state: 'queued', problem: null, runId: null, dueAt: now, finishedAt: null },
+        ...{ files: 0, rows: 0, bytes: 0 },
+      };
+      await directory.change('export', entity.id, () => ({ entity, answer: undefined }));
+      return toOutput(entity);
+    },
+    deleteExport: (_, { params }) =>
+      directory.change('export', pathUuid(params.id), (known) => {
+        existing(params.id, known);
+        return { entity: null, answer: undefined };
+      }),
+  };
+}
+
+function existing(id: string, job: Export | undefined): Export {
+  if (job === undefined) throw new Rejected('not_found', `there is no export ${id}`);
+  return job;
+}
+
+function toOutput({ runId: _, dueAt, finishedAt, createdAt, ...job }: Export): ExportOutput {
+  return {
+    ...job,
+    nextRunAt: timeOf(dueAt),
+    finishedAt: timeOf(finishedAt),
+    createdAt: new Date(createdAt).toISOString(),
+  };
+}
+
+function timeOf(millis: number | null): string | null {
+  return millis === null ? null : new Date(millis).toISOString();
+}
