@@ -65,9 +65,14 @@ export async function startTrial(
   const deployment = own ?? new Deployment(engines, env);
   deployment.entry = entry;
   try {
-    await deployment.startAll(...services);
+    // On a cluster, one process creates the tables before the other processes start, because the comparison of the tables takes long
+    // while processes compete for the nodes.
+    const alone = deployment.engines.clickhouseCluster === undefined ? 0 : 1;
+    await deployment.startAll(...services.slice(0, alone));
+    await deployment.startAll(...services.slice(alone));
   } catch (error) {
-    await deployment.remove();
+    // A failed removal must not hide the cause.
+    await deployment.remove().catch(() => {});
     throw error;
   }
   await keepSecondRows(deployment);

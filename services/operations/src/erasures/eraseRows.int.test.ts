@@ -1,12 +1,21 @@
 /** Tests on the real engine which rows an erasure removes. */
 import { randomUUID } from 'node:crypto';
+import { renameSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { sharedStore } from '@questlog/runtime/clickhouse/chdb/testing/storedReports';
 import { emptyDirectory } from '@questlog/runtime/directory/directory';
 import { systemClock } from '@questlog/runtime/process/clock';
 import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { expect, onTestFinished, test } from 'vitest';
 import { ERASED_TABLES, scopesOf, ZERO_COUNTS } from './core/scope.ts';
-import { countRows, dropFromDisk, hideRows, recordErasedEvents, reportsIn } from './eraseRows.ts';
+import {
+  countRows,
+  dropFromDisk,
+  hideRows,
+  recordErasedEvents,
+  reportsIn,
+  restoreSettings,
+} from './eraseRows.ts';
 import { openErasures } from './erasures.ts';
 import { openPlayerSessions } from './playerSessions.ts';
 
@@ -123,6 +132,35 @@ test('an erasure is not complete while ClickHouse has a detached part that can c
     `erased rows until you drop them: events ${part}`,
   );
   await store.command(`ALTER TABLE events DROP DETACHED PART '${part}' SETTINGS allow_drop_detached = 1`);
+});
+
+test('drops a part that a killed replica has detached, if an active part has the same blocks', async () => {
+  const { tenantId, add } = aProject();
+  const { store } = shared;
+  await store.command('SYSTEM STOP MERGES events');
+  onTestFinished(() => store.command('SYSTEM START MERGES events'));
+  for (let row = 0; row < 3; row++) await add('events', { ...RECEIVED, id: randomUUID() });
+  const parts = await store.query<{ part: string; path: string }>(
+    `SELECT name AS part, path FROM system.parts WHERE active AND name IN
+       (SELECT _part FROM events WHERE tenant_id = {tenantId:UUID}) ORDER BY min_block_number`,
+    { tenantId },
+  );
+  const [, { part, path } = { part: '', path: '' }] = parts;
+  await store.command(`ALTER TABLE events DETACH PART '${part}'`);
+  const detached = join(dirname(path), 'detached');
+  renameSync(join(detached, part), join(detached, `ignored_${part}`));
+  // The store of a replica has local names of tables.
+  const replica = { ...store, localName: (table: string) => table };
+  const ended = new AbortController();
+  const drop = () => dropFromDisk(replica, tenantId, ended.signal);
+  await expect(drop()).rejects.toThrow(`until you drop them: events ignored_${part}`);
+  await store.command('SYSTEM START MERGES events');
+  await store.command('OPTIMIZE TABLE events FINAL');
+  const dropped = drop();
+  await expect.poll(() => store.query('SELECT name FROM system.detached_parts')).toEqual([]);
+  ended.abort();
+  await expect(dropped).rejects.toThrow();
+  await restoreSettings(store);
 });
 
 test('hides rows although a dropped partition cancelled the previous mutation', async () => {

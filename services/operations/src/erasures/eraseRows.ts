@@ -219,6 +219,7 @@ async function dropFromNode(node: NodeStatements, tenantId: string, signal: Abor
 
 /** @throws Unavailable if ClickHouse has detached a data part, because this part can contain erased rows */
 async function rejectDetachedParts(node: NodeStatements): Promise<void> {
+  if (node.localName !== undefined) await dropIgnoredParts(node);
   const parts = await node.query<{ part: string }>(
     `SELECT concat(table, ' ', name) AS part FROM system.detached_parts
      WHERE database = currentDatabase() AND table IN {tables:Array(String)} ORDER BY part LIMIT 10`,
@@ -229,6 +230,25 @@ async function rejectDetachedParts(node: NodeStatements): Promise<void> {
   throw new Unavailable(
     `ClickHouse has detached parts that may contain erased rows until you drop them: ${names}`,
   );
+}
+
+/**
+ * Drops detached parts that a killed replica had fetched but had not yet added to Keeper, if an active part has the same blocks. A
+ * replica detaches such a part at its start with the prefix `ignored_`, and fetches the part again.
+ */
+async function dropIgnoredParts(node: NodeStatements): Promise<void> {
+  const parts = await node.query<{ table: string; part: string }>(
+    `SELECT DISTINCT detached.table AS table, detached.name AS part
+     FROM system.detached_parts AS detached
+     INNER JOIN system.parts AS active
+       ON detached.database = active.database AND detached.table = active.table AND detached.partition_id = active.partition_id
+     WHERE detached.database = currentDatabase() AND detached.table IN {tables:Array(String)} AND detached.reason = 'ignored'
+       AND active.active AND active.min_block_number <= detached.min_block_number
+       AND active.max_block_number >= detached.max_block_number`,
+    { tables: localTables(node) },
+  );
+  for (const { table, part } of parts)
+    await node.command(`ALTER TABLE ${table} DROP DETACHED PART '${part}' SETTINGS allow_drop_detached = 1`);
 }
 
 const PARTS_POLL_MS = 2_000;
