@@ -26,6 +26,8 @@ export type ClusterMember = number | 'keeper';
 export interface ClusterFaults {
   /** Sends SIGKILL. */
   kill(member: ClusterMember): Promise<void>;
+  /** Kills a node and deletes its data. `start` starts the node again, without tables. */
+  loseDisk(node: number): Promise<void>;
   /** Starts a killed member and waits until it answers. */
   start(member: ClusterMember): Promise<void>;
   /** Sends SIGSTOP. */

@@ -1,7 +1,7 @@
 /** Starts a ClickHouse cluster without Docker, with the command `cluster` of the kit in `QUESTLOG_CLICKHOUSE_CLUSTER_KIT`. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -72,6 +72,10 @@ function faultsOf(folder: string, names: string[], nodes: readonly string[], run
   };
   return {
     kill: async (member) => void (await run('kill', nameOf(member))),
+    loseDisk: async (node) => {
+      await run('kill', nameOf(node));
+      rmSync(join(folder, nameOf(node), 'data'), { recursive: true });
+    },
     start: async (member) => void (await run('start', nameOf(member))),
     pause: async (member) => void (await run('pause', nameOf(member))),
     resume: async (member) => void (await run('resume', nameOf(member))),

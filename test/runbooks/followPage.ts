@@ -53,9 +53,13 @@ export async function followPage(text: string, hands: Hands, env: NodeJS.Process
   if (idle.size > 0) throw new Error(`the page does not ask for: ${[...idle].join(', ')}`);
 }
 
-/** Replaces `clickhouse-client`, which test machines do not have, by an HTTP request to `$CLICKHOUSE`. */
+/**
+ * Replaces `clickhouse-client`, which test machines do not have, by an HTTP request to `$CLICKHOUSE`. With `--host`, the request
+ * goes to this node of a cluster, with the account `$ACCOUNT` (`user:password`).
+ */
 export const CLICKHOUSE_CLIENT = {
-  'clickhouse-client': `curl -sS --fail-with-body "$CLICKHOUSE" --data-binary "$2"`,
+  'clickhouse-client': `if [ "$1" = --host ]; then CLICKHOUSE="http://$ACCOUNT@$2/"; shift 2; fi
+curl -sS --fail-with-body "$CLICKHOUSE" --data-binary "$2"`,
 };
 
 /** Replaces commands of a page by shell scripts. @returns the PATH with the scripts. */

@@ -54,9 +54,8 @@ export class OffsetPublisher {
       start: async (nextOffset, tableUuid, confirm) => {
         const generation = ((await this.#generations()).get(name) ?? 0) + 1;
         await confirm();
-        // On a cluster, the UUID is the UUID of the local table, because a Distributed table has no rows.
-        const localTable = this.#store.localName?.(table) ?? table;
-        own = { ...source, table: localTable, tableUuid, generation, nextOffset, lost: undefined };
+        const idTable = this.#store.idTable?.(table) ?? table;
+        own = { ...source, table: idTable, tableUuid, generation, nextOffset, lost: undefined };
         this.#starting.push(own, ...lostOf(own, truncations));
         await this.#insertStarting();
       },

@@ -58,6 +58,11 @@ export interface Store {
   forPartition?(partition: number): Store;
   /** Returns the name of the table that has the rows of a log partition. Undefined if ClickHouse is not a cluster. */
   localName?(table: string): string;
+  /**
+   * Returns the name of the table whose UUID identifies the rows of a table. Undefined if ClickHouse is not a cluster, where the
+   * UUID of the table itself identifies its rows.
+   */
+  idTable?(table: string): string;
   /** Connections to ClickHouse. Undefined if ClickHouse is a cluster. */
   readonly connections?: readonly BoundedResource[];
   /** Returns all nodes. Undefined if ClickHouse is not a cluster. */

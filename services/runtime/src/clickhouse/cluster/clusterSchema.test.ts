@@ -38,7 +38,7 @@ test('replicates a sharded table within its shard, with its deduplication window
     settings: { non_replicated_deduplication_window: '1000', fsync_after_insert: '1' },
     comment: "the game's events",
   });
-  const [local, _partitionShards, ...names] = deriveAll(events);
+  const [local, _partitionShards, _restoreMarker, ...names] = deriveAll(events);
   expect(local && createOnCluster(local, NAMES)).toBe(
     'CREATE TABLE IF NOT EXISTS games.events_local ON CLUSTER `main` ' +
       "(`id` UInt32 COMMENT 'It’s' CODEC(ZSTD(1)), INDEX by_id id TYPE minmax GRANULARITY 1) " +
@@ -61,6 +61,16 @@ test('replicates every other table to all nodes, with the arguments of its engin
   expect(createOnCluster(sessions, NAMES)).toContain(
     "ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{uuid}/all', '{shard}-{replica}', version) ORDER BY id",
   );
+});
+
+test('gives replicated tables the storage policy of the setting', () => {
+  const events = aTable('events');
+  const [local] = clusterTables([events], { ...NAMES, storagePolicy: 'tiered' });
+  const [stored] = deriveAll(events);
+  expect(local && repairsOf(local, stored, NAMES)).toEqual({
+    replicated: [],
+    local: ["ALTER TABLE games.events_local MODIFY SETTING storage_policy = 'tiered'"],
+  });
 });
 
 test('a view over a sharded table reads the local rows on each shard, also through another view', () => {

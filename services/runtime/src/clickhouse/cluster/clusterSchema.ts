@@ -20,6 +20,8 @@ export interface ClusterNames {
   readonly from: string;
   readonly database: string;
   readonly cluster: string;
+  /** Storage policy of the replicated tables. Empty or undefined if the storage policies do not change. */
+  readonly storagePolicy?: string;
 }
 
 export interface ClusterTable extends Table {
@@ -32,7 +34,7 @@ export interface ClusterTable extends Table {
 
 /** Returns the tables that every node must have: first the replicated tables, then views, then Distributed tables. */
 export function clusterTables(tables: readonly Table[], names: ClusterNames): ClusterTable[] {
-  const stored = [...tables.filter((table) => !isView(table)), PARTITION_SHARDS_TABLE];
+  const stored = [...tables.filter((table) => !isView(table)), PARTITION_SHARDS_TABLE, RESTORE_MARKER_TABLE];
   const views = tables.filter(isView);
   const viewsOfShards = new Set(namesOfViewsOfShards(views, names.from));
   const rename = (select: string): string => localSelect(select, viewsOfShards, names);
@@ -43,7 +45,7 @@ export function clusterTables(tables: readonly Table[], names: ClusterNames): Cl
       .map((view) => shardView(view, rename(view.select))),
   ];
   return [
-    ...stored.map(replicatedTable),
+    ...stored.map((table) => replicatedTable(table, names)),
     ...views
       .filter(({ name }) => !viewsOfShards.has(name))
       .map((view): ClusterTable => ({ ...view, select: rename(view.select), replication: 'node' })),
@@ -69,6 +71,27 @@ const PARTITION_SHARDS_TABLE: Table = {
   indices: [],
 };
 
+/**
+ * Table whose UUID is the restore marker of the sharded tables on all shards. The UUID changes if a shard has lost rows, for
+ * example because the shard was restored from a backup.
+ */
+export const RESTORE_MARKER = 'restore_marker';
+
+const RESTORE_MARKER_TABLE: Table = {
+  name: RESTORE_MARKER,
+  engine: 'MergeTree ORDER BY tuple()',
+  settings: {},
+  select: '',
+  comment: 'Table without rows. Its UUID changes if a shard was restored or has lost rows.',
+  columns: [{ ...PLAIN, name: 'unused', type: 'UInt8', comment: 'ClickHouse requires a column' }],
+  indices: [],
+};
+
+/** Returns the name of the table whose UUID identifies the rows of a table on all nodes (docs/decisions/0040). */
+export function idTable(table: string): string {
+  return SHARDED.has(table) ? RESTORE_MARKER : table;
+}
+
 /** Returns the name of the table with the rows of one shard. Other tables keep their name. */
 export function localName(table: string): string {
   return SHARDED.has(table) ? `${table}${LOCAL}` : table;
@@ -93,7 +116,7 @@ const REPLICATION_SETTINGS = {
   max_cleanup_delay_period: '30',
 };
 
-function replicatedTable(table: Table): ClusterTable {
+function replicatedTable(table: Table, { storagePolicy = '' }: ClusterNames): ClusterTable {
   const isSharded = SHARDED.has(table.name);
   const path = `'/clickhouse/tables/{uuid}/${isSharded ? '{shard}' : 'all'}'`;
   const replica = isSharded ? "'{replica}'" : "'{shard}-{replica}'";
@@ -106,7 +129,10 @@ function replicatedTable(table: Table): ClusterTable {
     ...table,
     name: localName(table.name),
     engine,
-    settings: { ...settings, ...REPLICATION_SETTINGS },
+    settings: {
+      ...{ ...settings, ...REPLICATION_SETTINGS },
+      ...(storagePolicy === '' ? {} : { storage_policy: quoted(storagePolicy) }),
+    },
     replication: isSharded ? 'shard' : 'all',
   };
 }
@@ -191,6 +217,11 @@ function distributedTable(view: ClusterTable, { cluster, database }: ClusterName
 export function createOnCluster(table: ClusterTable, { database, cluster }: ClusterNames): string {
   const target = `${database}.${table.name} ON CLUSTER \`${cluster}\``;
   return `CREATE TABLE IF NOT EXISTS ${target} ${body(table)}`;
+}
+
+/** Returns the statement that creates a table again on all nodes of the cluster, with a new UUID and without rows. */
+export function replaceOnCluster(table: ClusterTable, names: ClusterNames): string {
+  return createOnCluster(table, names).replace('CREATE TABLE IF NOT EXISTS', 'CREATE OR REPLACE TABLE');
 }
 
 /** Returns the statement that creates a view or a Distributed table on one node. */

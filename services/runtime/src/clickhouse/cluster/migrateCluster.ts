@@ -23,7 +23,9 @@ import {
   createOnCluster,
   PARTITION_SHARDS,
   quoted,
+  RESTORE_MARKER,
   repairsOf,
+  replaceOnCluster,
 } from './clusterSchema.ts';
 import { syncTables } from './quorumStore.ts';
 import { readTables, type StoredTable, type Table } from './tableState.ts';
@@ -33,6 +35,8 @@ export interface ClusterMigration {
   readonly database: string;
   /** Folder of the SQL files. */
   readonly directory: string;
+  /** Storage policy that all tables get. If it is empty, the storage policies do not change. */
+  readonly storagePolicy?: string;
   readonly logger: Logger;
   readonly open?: typeof openStore;
 }
@@ -45,6 +49,7 @@ export async function migrateCluster({
   options,
   database,
   directory,
+  storagePolicy = '',
   logger,
   open,
 }: ClusterMigration): Promise<void> {
@@ -57,7 +62,7 @@ export async function migrateCluster({
     if (applied.length + pending.length > files.length) return;
     await dropExpected(cluster.nodes, database);
     const from = `${database}${EXPECTED}${systemClock.now()}_${randomBytes(4).toString('hex')}`;
-    const names = { from, database, cluster: options.name };
+    const names = { from, database, cluster: options.name, storagePolicy };
     const [first] = cluster.nodes;
     const expected = clusterTables(await singleServerTables(first, from, directory), names);
     await attempt(() => new Repair(cluster, expected, names).run());
@@ -199,6 +204,7 @@ class Repair {
     );
     await this.#readTables();
     await this.#createNewTables();
+    await this.#replaceMarker();
     await this.#copyMissingTables();
     await this.#alterReplicatedTables();
     await this.#onEachNode((node) => this.#repairNode(node));
@@ -231,6 +237,26 @@ class Repair {
     }
     const [{ store }] = nodes;
     await Promise.all(missing.map((table) => store.command(createOnCluster(table, this.#names))));
+    await this.#readTables();
+  }
+
+  /**
+   * Replaces the restore marker if no node of a shard has the marker, because the shard has then lost its rows. The projectors
+   * compare the log with the stored rows again after the marker has changed.
+   */
+  async #replaceMarker(): Promise<void> {
+    const { nodes } = this.#cluster;
+    const marker = this.#expected.find(({ name }) => name === RESTORE_MARKER);
+    const [withShards] = this.#stored(nodes, PARTITION_SHARDS);
+    if (marker === undefined || withShards === undefined) return;
+    const assigned = await withShards[0].store.query<{ shard: string }>(
+      `SELECT DISTINCT shard FROM ${this.#names.database}.${PARTITION_SHARDS}`,
+    );
+    const marked = new Set(this.#stored(nodes, RESTORE_MARKER).map(([{ shard }]) => shard));
+    const isLost = ({ shard }: ClusterNode): boolean =>
+      !marked.has(shard) && assigned.some((one) => one.shard === shard);
+    if (!nodes.some(isLost)) return;
+    await nodes[0].store.command(replaceOnCluster(marker, this.#names));
     await this.#readTables();
   }
 

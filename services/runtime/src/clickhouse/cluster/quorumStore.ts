@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { messageOf, Unavailable } from '../../process/errors.ts';
 import type { Store } from '../store.ts';
-import { localName, withLocalNames } from './clusterSchema.ts';
+import { idTable, localName, withLocalNames } from './clusterSchema.ts';
 
 export interface ReplicaSet {
   /** For example `shard 1`. */
@@ -53,7 +53,7 @@ export function quorumStore(set: ReplicaSet): Store {
     }
   };
   return {
-    ...{ database, localName, insertsEndWithinMs },
+    ...{ database, localName, idTable, insertsEndWithinMs },
     query: async (sql, params, settings) => {
       const localSql = renamed(sql);
       const tables = tablesIn(localSql, set.tablesOf);

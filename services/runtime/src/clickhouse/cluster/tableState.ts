@@ -21,7 +21,7 @@ export interface SkippingIndex {
 
 export interface Table {
   readonly name: string;
-  /** `View`, or the engine with its arguments, keys, and TTL, but without settings. */
+  /** `View`, or the engine with its arguments, keys, and TTL, but without settings and without a TTL that moves parts. */
   readonly engine: string;
   readonly settings: Readonly<Record<string, string>>;
   /** Query of a view. Empty for a table. */
@@ -64,13 +64,16 @@ export async function readTables(store: Pick<Store, 'query'>, database: string):
     const [engine = '', settings = ''] = engineAndSettings.split(' SETTINGS ');
     return {
       ...table,
-      engine,
+      engine: engine.replace(MOVE_TTL, ''),
       settings: settingsIn(settings),
       columns: rowsOf(columns, table.name),
       indices: rowsOf(indices, table.name),
     };
   });
 }
+
+/** Matches the TTL of a table whose old parts move to another volume. An operator adds such a TTL to the table `events`. */
+const MOVE_TTL = / TTL [^']* TO (VOLUME|DISK) '[^']*'$/;
 
 function settingsIn(text: string): Record<string, string> {
   const pairs = text.split(', ').filter((pair) => pair !== '');

@@ -20,17 +20,17 @@ interface NamedTable {
  * ALTER does not change the UUID.
  */
 export function coalescedTableUuids(
-  store: Pick<Store, 'query' | 'localName'>,
+  store: Pick<Store, 'query' | 'idTable'>,
 ): (table: string) => Promise<string> {
   const lookup = coalesceCalls(() => store.query<NamedTable>(TABLES));
-  return async (table) => uuidOf(store.localName?.(table) ?? table, await lookup());
+  return async (table) => uuidOf(store.idTable?.(table) ?? table, await lookup());
 }
 
 const UUID_CACHE_MS = 1_000;
 
 /** Returns a function that looks up the UUID of a table and caches it for `cacheMs`. A restored table has another UUID. */
 export function cachedTableUuids(
-  store: Pick<Store, 'query' | 'localName'>,
+  store: Pick<Store, 'query' | 'idTable'>,
   cacheMs = UUID_CACHE_MS,
 ): (table: string) => Promise<string> {
   let cached: { readonly atMs: number; readonly tables: Promise<NamedTable[]> } | undefined;
@@ -43,7 +43,7 @@ export function cachedTableUuids(
         if (cached === lookup) cached = undefined;
       });
     }
-    return uuidOf(store.localName?.(table) ?? table, await cached.tables);
+    return uuidOf(store.idTable?.(table) ?? table, await cached.tables);
   };
 }
 
@@ -65,7 +65,7 @@ export interface TablesId {
 const TABLES_ID_CACHE_MS = 15_000;
 
 /** Returns a function that creates the `TablesId` of a consumer group. The UUID of `table` is the id of the group's tables. */
-export function watchTablesId(store: Pick<Store, 'query' | 'localName'>): (table: string) => TablesId {
+export function watchTablesId(store: Pick<Store, 'query' | 'idTable'>): (table: string) => TablesId {
   const [current, cached] = [coalescedTableUuids(store), cachedTableUuids(store, TABLES_ID_CACHE_MS)];
   return (table) => ({ current: () => current(table), cached: () => cached(table) });
 }

@@ -1,0 +1,230 @@
+/**
+ * Follows the runbooks of a ClickHouse cluster: replaces a lost replica, restores a lost shard, and restores all nodes from a
+ * backup. After each runbook, each event is stored once on each replica of its shard, and the counts on each node are correct,
+ * although the log has deleted the records of the first events.
+ */
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { fileURLToPath } from 'node:url';
+import { type Bench, openBench } from '@questlog/projector/testing/projectorBench';
+import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
+import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
+import { openStore, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
+import { silentLogger } from '@questlog/runtime/process/logger';
+import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
+import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
+import { TOPICS } from '@questlog/schemas/topics/topics';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ownEnvironment } from '../e2e/product.ts';
+import { CLICKHOUSE_CLIENT, followPage, type Hands, replaceCommands } from '../runbooks/followPage.ts';
+import {
+  type ClickHouseCluster,
+  type ClusterFaults,
+  describeClickHouseCluster,
+} from './aClickHouseCluster.ts';
+
+const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
+const OPERATING = fileURLToPath(new URL('../../docs/operating', import.meta.url));
+const DATABASE = 'games';
+const TENANT = randomUUID();
+/** Partitions 0 and 2 are on shard 1, partitions 1 and 3 on shard 2. */
+const PARTITIONS = 4;
+/** Keeper ends the session of a killed node after 6 s. */
+const SESSION_ENDS_WITHIN_MS = 30_000;
+
+await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) => {
+  const folder = mkdtempSync(join(tmpdir(), 'questlog-cluster-runbooks-'));
+  const backups = join(folder, 'backups');
+  let cluster: ClickHouseCluster;
+  let faults: ClusterFaults | undefined;
+  let store: Store;
+  let bench: Bench;
+  let appended = 0;
+  let path = '';
+
+  const addressOf = (node: string): StoreOptions => {
+    const { origin, username, password } = new URL(node);
+    return { url: origin, username, password, database: DATABASE };
+  };
+  const hostOf = (node: number): string => new URL(cluster.nodes[node] ?? '').host;
+  const options = () => ({ name: cluster.name, nodes: cluster.nodes.map(addressOf) });
+
+  beforeAll(async () => {
+    cluster = await start();
+    ({ faults } = cluster);
+    if (faults === undefined) return;
+    mkdirSync(backups);
+    path = replaceCommands(folder, CLICKHOUSE_CLIENT);
+    const allowed = `<backups><allowed_path>${backups}</allowed_path></backups>`;
+    for (const node of cluster.nodes.keys())
+      await faults.configure(node, `<clickhouse>${allowed}</clickhouse>`);
+    await startQuestlog();
+    const [first = ''] = cluster.nodes;
+    bench = await openBench(PARTITIONS, async () => ({ store, access: addressOf(first) }));
+    await append();
+    await bench.projectAll(store);
+  });
+  afterAll(async () => {
+    await bench?.close();
+    await store?.close();
+    await cluster?.[Symbol.asyncDispose]();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  async function startQuestlog(): Promise<void> {
+    await store?.close();
+    await migrateCluster({
+      options: options(),
+      database: DATABASE,
+      directory: MIGRATIONS,
+      logger: silentLogger,
+    });
+    store = await openClusterStore(options(), DATABASE, silentLogger);
+  }
+
+  async function append(): Promise<void> {
+    for (let partition = 0; partition < PARTITIONS; partition++) {
+      const messages = Array.from({ length: 10 }, () => anEventsAccepted({ tenantId: TENANT }));
+      await bench.append(TOPICS.events, eventsAccepted, messages, partition);
+      appended += messages.reduce((sum, { events }) => sum + events.length, 0);
+    }
+  }
+
+  /** Deletes all records of the log, as Kafka deletes the records that are older than 7 days. */
+  async function expireRecords(): Promise<void> {
+    await bench.reopenLog((directory) => {
+      const database = new DatabaseSync(join(directory, 'questlog.db'));
+      database.exec('UPDATE partitions SET start_offset = end_offset');
+      database.close();
+    });
+  }
+
+  async function onNode<Row>(
+    node: number,
+    sql: string,
+    { tenant = TENANT as string, database = DATABASE } = {},
+  ): Promise<Row[]> {
+    const one = openStore({ ...addressOf(cluster.nodes[node] ?? ''), database });
+    try {
+      return await one.query<Row>(sql, { tenant });
+    } finally {
+      await one.close();
+    }
+  }
+
+  async function commandOn(node: number, sql: string): Promise<void> {
+    const one = openStore({ ...addressOf(cluster.nodes[node] ?? ''), database: 'default' });
+    await one.command(sql);
+    await one.close();
+  }
+
+  const nodesOf = (shard: number): number[] => [2 * shard - 2, 2 * shard - 1];
+
+  /** Deletes the disks of nodes, and waits until Keeper has ended the sessions of the nodes. */
+  async function lose(nodes: readonly number[], other: number): Promise<void> {
+    await Promise.all(nodes.map((node) => faults?.loseDisk(node)));
+    const active = () =>
+      onNode(other, "SELECT active_replicas AS active FROM system.replicas WHERE table = 'sessions'");
+    const left = cluster.nodes.length - nodes.length;
+    await expect.poll(active, { timeout: SESSION_ENDS_WITHIN_MS }).toEqual([{ active: left }]);
+  }
+
+  /** Starts a projector, and expects each event once in all queries and in the counts on each node. */
+  async function expectEachEventOnce(): Promise<void> {
+    // No insert of an earlier projector is running, so the new owner of a partition does not wait for one.
+    const projector = await bench.start({
+      ...store,
+      forPartition: (partition) => ({ ...(store.forPartition?.(partition) ?? store), insertsEndWithinMs: 0 }),
+    });
+    const total = String(appended);
+    const row = { events: total, ids: total, used: total, minutes: total, rejected: '0' };
+    await expectOnEachNode(row, TENANT, DATABASE);
+    await projector.stop();
+  }
+
+  async function expectOnEachNode(row: unknown, tenant: string, database: string): Promise<void> {
+    const sql = `SELECT (SELECT count() FROM events) AS events, (SELECT uniqExact(id) FROM events) AS ids,
+      (SELECT sum(used) FROM quota_usage WHERE tenant_id = {tenant:UUID}) AS used,
+      (SELECT sum(count) FROM event_counts_by_minute WHERE tenant_id = {tenant:UUID}) AS minutes,
+      (SELECT sum(count) FROM rejects WHERE tenant_id = {tenant:UUID} AND kind = 'rejected') AS rejected`;
+    const onAll = (text: string) =>
+      Promise.all(
+        [...cluster.nodes.keys()].map(async (node) => (await onNode(node, text, { tenant, database }))[0]),
+      );
+    await expect.poll(() => onAll(sql), { timeout: 60_000 }).toEqual(cluster.nodes.map(() => row));
+    const local = await onAll('SELECT count() AS rows FROM events_local');
+    expect([local[1], local[3]]).toEqual([local[0], local[2]]);
+  }
+
+  const environment = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => {
+    const { username, password, host } = new URL(cluster.nodes[0] ?? '');
+    const account = `${username}:${password}`;
+    return {
+      ...{ ...ownEnvironment(), PATH: path, DATABASE, BACKUPS: backups, ACCOUNT: account },
+      ...{ CLICKHOUSE: `http://${account}@${host}/`, ON_CLUSTER: `ON CLUSTER ${cluster.name}`, ...env },
+    };
+  };
+
+  async function backUp(): Promise<string> {
+    const [, backup = ''] = pageOf('backup.md').split('## Kafka and ClickHouse');
+    await followPage(backup, {}, environment({}));
+    return join(backups, new Date().toISOString().slice(0, 10));
+  }
+
+  /** Follows one of the two sections of the page. @param other the number of an available node. */
+  async function followNodeLost(
+    section: 0 | 1,
+    lost: readonly number[],
+    other: number,
+    env = {},
+  ): Promise<void> {
+    const page = pageOf('runbooks/cluster-node-lost.md').split('## If no replica of the shard is left')[
+      section
+    ];
+    const hands: Hands = {
+      [section === 0 ? 'loseReplica' : 'loseShard']: () => lose(lost, other),
+      startEmptyNodes: async () => void (await Promise.all(lost.map((node) => faults?.start(node)))),
+      startQuestlog,
+    };
+    const [first = 0] = lost;
+    await followPage(page ?? '', hands, environment({ OTHER: hostOf(other), NEW: hostOf(first), ...env }));
+    await expectEachEventOnce();
+  }
+
+  test('a lost replica is replaced', async ({ skip }) => {
+    if (faults === undefined) return skip('this cluster cannot be broken');
+    await followNodeLost(0, [3], 2, { SHARD: '2', REPLICA: 'replica2' });
+  });
+
+  test('a lost shard is restored from a backup and from the log', async ({ skip }) => {
+    if (faults === undefined) return skip('this cluster cannot be broken');
+    const backup = await backUp();
+    await expireRecords();
+    await append();
+    await bench.projectAll(store);
+    const env = { SHARD: '1', NUMBER: '1', REPLICAS: 'replica1 replica2', BACKUP: `File('${backup}')` };
+    await followNodeLost(1, nodesOf(1), 2, env);
+  });
+
+  test('all nodes are restored from a backup and from the log', async ({ skip }) => {
+    if (faults === undefined) return skip('this cluster cannot be broken');
+    rmSync(backups, { recursive: true });
+    mkdirSync(backups);
+    await backUp();
+    await expireRecords();
+    await append();
+    await bench.projectAll(store);
+    await commandOn(0, `DROP DATABASE ${DATABASE} ON CLUSTER ${cluster.name} SYNC`);
+    const [, restore = ''] = pageOf('runbooks/clickhouse-lost.md').split('## 3. Restore the newest backup');
+    await followPage(restore.split('## 4.')[0] ?? '', {}, environment({}));
+    await startQuestlog();
+    await expectEachEventOnce();
+  });
+});
+
+function pageOf(page: string): string {
+  return readFileSync(join(OPERATING, page), 'utf8');
+}
