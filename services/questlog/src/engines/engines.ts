@@ -80,7 +80,7 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
   const { clickhouse, problem, studioAccounts } = address
     ? { clickhouse: address, problem: undefined, studioAccounts: openAccounts(deps, address) }
     : await embeddedClickHouse(deps);
-  const opened = await openTables(cluster, clickhouse, deps.logger);
+  const opened = await openTables(options.clickhouse, clickhouse, deps.logger);
   await requireVisibleRows(addresses);
   // Does not wait for inserts of an earlier process, because the embedded ClickHouse has been restarted with this process.
   const store = address === undefined ? { ...opened, insertsEndWithinMs: 0 } : opened;
@@ -120,13 +120,14 @@ function firstError(error: unknown): never {
 }
 
 async function openTables(
-  cluster: Options['clickhouse']['cluster'],
+  { cluster, storagePolicy }: Options['clickhouse'],
   clickhouse: StoreOptions,
   logger: Logger,
 ): Promise<Store> {
-  if (cluster === undefined) return await openMigrated(clickhouse, MIGRATIONS);
-  await migrateCluster({ options: cluster, database: clickhouse.database, directory: MIGRATIONS, logger });
-  return await openClusterStore(cluster, clickhouse.database, logger);
+  if (cluster === undefined) return await openMigrated(clickhouse, MIGRATIONS, storagePolicy);
+  const { database } = clickhouse;
+  await migrateCluster({ options: cluster, database, directory: MIGRATIONS, storagePolicy, logger });
+  return await openClusterStore(cluster, database, logger);
 }
 
 function openReader(

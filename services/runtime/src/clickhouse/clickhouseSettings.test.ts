@@ -45,6 +45,8 @@ test('reads the addresses of all nodes of a cluster, whose passwords can contain
 
 test.each([
   [{ CLICKHOUSE_CLUSTER: 'one' }, 'CLICKHOUSE_CLUSTER: requires CLICKHOUSE_URL'],
+  [{ CLICKHOUSE_STORAGE_POLICY: 'tiered' }, 'CLICKHOUSE_STORAGE_POLICY: requires CLICKHOUSE_URL'],
+  [{ CLICKHOUSE_URL: 'http://a', CLICKHOUSE_STORAGE_POLICY: "'x'" }, 'CLICKHOUSE_STORAGE_POLICY: requires'],
   [{ CLICKHOUSE_URL: 'http://a,http://b' }, 'CLICKHOUSE_URL: several addresses require CLICKHOUSE_CLUSTER'],
   [{ CLICKHOUSE_URL: 'http://a,http://a', CLICKHOUSE_CLUSTER: 'one' }, 'contains an address twice'],
   [{ CLICKHOUSE_URL: 'http://a/x,http://b/y', CLICKHOUSE_CLUSTER: 'one' }, 'the same database'],

@@ -41,6 +41,11 @@ export const clickhouseSettings = {
     description:
       'Address of the same ClickHouse with a read-only account, for `POST /admin/sql`. The embedded ClickHouse creates this account itself.',
   }),
+  clickhouseStoragePolicy: setting.optional({
+    env: 'CLICKHOUSE_STORAGE_POLICY',
+    description:
+      'Storage policy of all tables, which must contain the volumes of the current policy. If this setting is empty, the policy does not change.',
+  }),
   clickhouseTlsCa: setting.optional({
     env: 'CLICKHOUSE_TLS_CA',
     description: 'Certificate authorities of ClickHouse’s certificate, in PEM.',
@@ -52,11 +57,14 @@ type Settings = SettingsOf<typeof clickhouseSettings>;
 /** @throws StartRefused with the names of all invalid settings */
 export function clickhouseOptions(settings: Settings, mayBeEmbedded: boolean) {
   const { clickhouseUrl, clickhouseCluster, clickhouseReaderUrl, clickhousePort: port } = settings;
+  const { clickhouseStoragePolicy: storagePolicy } = settings;
   const hasUrl = clickhouseUrl !== '';
   const { addresses, reader } = checkSettings({
     url: () => rejectIf(!hasUrl && !mayBeEmbedded, URL_REQUIRED),
     cluster: () => rejectIf(!hasUrl && clickhouseCluster !== '', CLUSTER_NEEDS_URL),
     readerUrl: () => rejectIf(!hasUrl && clickhouseReaderUrl !== '', READER_NEEDS_URL),
+    storagePolicy: () =>
+      rejectIf(storagePolicy !== '' && !(hasUrl && STORAGE_POLICY.test(storagePolicy)), POLICY_INVALID),
     addresses: () => (hasUrl ? clickhouseAddresses(settings) : []),
     reader: () => readerAccount(settings),
   });
@@ -64,13 +72,16 @@ export function clickhouseOptions(settings: Settings, mayBeEmbedded: boolean) {
   const embeddedAddress: ListenAddress = { host: '127.0.0.1', port, settings: names };
   const cluster: ClusterOptions | undefined =
     clickhouseCluster === '' ? undefined : { name: clickhouseCluster, nodes: addresses };
-  return { address: addresses[0], cluster, reader, embeddedAddress };
+  return { address: addresses[0], cluster, storagePolicy, reader, embeddedAddress };
 }
 
 const URL_REQUIRED = 'CLICKHOUSE_URL: required here; only `questlog standalone` can use embedded engines';
 const CLUSTER_NEEDS_URL = 'CLICKHOUSE_CLUSTER: requires CLICKHOUSE_URL with the addresses of all nodes';
 const READER_NEEDS_URL =
   'CLICKHOUSE_READER_URL: requires CLICKHOUSE_URL; the embedded ClickHouse has its own read-only account';
+const STORAGE_POLICY = /^[\w.-]{1,128}$/;
+const POLICY_INVALID =
+  'CLICKHOUSE_STORAGE_POLICY: requires CLICKHOUSE_URL, and can contain only letters, digits, underscores, dots, and hyphens';
 const DEFAULT_USER = 'default';
 const DEFAULT_DATABASE = 'questlog';
 /** Database names that SQL accepts without quotes. The migrations contain the name of the database without quotes. */

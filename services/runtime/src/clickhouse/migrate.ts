@@ -15,7 +15,12 @@ const MIGRATIONS_TABLE = `
   CREATE TABLE IF NOT EXISTS schema_migrations (name String, sha256 String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
   ENGINE = MergeTree ORDER BY name SETTINGS fsync_after_insert = 1, fsync_part_directory = 1`;
 
-export async function openMigrated(options: StoreOptions, directory: string): Promise<Store> {
+/** @param storagePolicy storage policy that all tables get. If it is empty, the storage policies do not change. */
+export async function openMigrated(
+  options: StoreOptions,
+  directory: string,
+  storagePolicy = '',
+): Promise<Store> {
   const maintenance = openStore({ ...options, database: 'default' });
   try {
     await requireSupportedClickHouse(maintenance);
@@ -25,7 +30,18 @@ export async function openMigrated(options: StoreOptions, directory: string): Pr
   }
   const store = openStore(options);
   await migrate(store, directory);
+  if (storagePolicy !== '') await changeStoragePolicy(store, storagePolicy);
   return store;
+}
+
+async function changeStoragePolicy(store: Store, policy: string): Promise<void> {
+  const tables = await store.query<{ name: string }>(
+    `SELECT name FROM system.tables
+     WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND storage_policy != {policy:String}`,
+    { policy },
+  );
+  for (const { name } of tables)
+    await store.command(`ALTER TABLE ${name} MODIFY SETTING storage_policy = '${policy}'`);
 }
 
 async function migrate(store: Store, directory: string): Promise<void> {
