@@ -7,9 +7,8 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
-import { type Bench, openBench } from '@questlog/projector/testing/projectorBench';
+import { type Bench, expireEvents, openBench } from '@questlog/projector/testing/projectorBench';
 import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
 import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
 import { openStore, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
@@ -91,15 +90,6 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
       await bench.append(TOPICS.events, eventsAccepted, messages, partition);
       appended += messages.reduce((sum, { events }) => sum + events.length, 0);
     }
-  }
-
-  /** Deletes all records of the log, as Kafka deletes the records that are older than 7 days. */
-  async function expireRecords(): Promise<void> {
-    await bench.reopenLog((directory) => {
-      const database = new DatabaseSync(join(directory, 'questlog.db'));
-      database.exec('UPDATE partitions SET start_offset = end_offset');
-      database.close();
-    });
   }
 
   async function onNode<Row>(
@@ -202,7 +192,7 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
   test('a lost shard is restored from a backup and from the log', async ({ skip }) => {
     if (faults === undefined) return skip('this cluster cannot be broken');
     const backup = await backUp();
-    await expireRecords();
+    await expireEvents(bench);
     await append();
     await bench.projectAll(store);
     const env = { SHARD: '1', NUMBER: '1', REPLICAS: 'replica1 replica2', BACKUP: `File('${backup}')` };
@@ -214,7 +204,7 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     rmSync(backups, { recursive: true });
     mkdirSync(backups);
     await backUp();
-    await expireRecords();
+    await expireEvents(bench);
     await append();
     await bench.projectAll(store);
     await commandOn(0, `DROP DATABASE ${DATABASE} ON CLUSTER ${cluster.name} SYNC`);

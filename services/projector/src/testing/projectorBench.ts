@@ -144,6 +144,15 @@ function headersOf(message: unknown): Headers {
   return typeof appendId === 'string' ? { [APPEND_ID_HEADER]: appendId } : {};
 }
 
+/** Deletes all events from the log of a bench, as Kafka deletes records that are older than its retention. */
+export async function expireEvents(bench: Bench): Promise<void> {
+  await bench.reopenLog((directory) => {
+    const database = openDatabase(directory);
+    database.sqlite.exec(`UPDATE partitions SET start_offset = end_offset WHERE topic = '${TOPICS.events}'`);
+    database.close();
+  });
+}
+
 /** Returns a store that fails before or after the nth insert into a table. */
 export function failing(
   store: Store,
