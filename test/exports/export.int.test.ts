@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { adminEndpoint } from '@questlog/cli/connection';
 import { adminSource } from '@questlog/cli/exports/adminSource';
 import { openLocalFolder } from '@questlog/cli/exports/localFolder';
+import { SeededRandom } from '@questlog/cli/simulate/core/seededRandom';
 import { emptyTables, type SharedEngine } from '@questlog/runtime/clickhouse/chdb/testing/sharedEngine';
 import { runExport } from '@questlog/runtime/exports/runExport';
 import { Rejected } from '@questlog/runtime/http/rejected';
@@ -116,7 +117,7 @@ test('an export that is killed several times, and continued, has exactly the row
   // No partition has a projected offset yet.
   expect(
     await exportTo(outputFolder().folderOf('events'), await serveExports(engine.store, PROJECT)),
-  ).toEqual({ written: [], files: [], unknownRows: ROWS });
+  ).toMatchObject({ written: [], files: [], unknownRows: ROWS });
   await publish('events', 3_000);
   let kill: { readonly at: number; readonly when: 'start' | 'end'; run(): Promise<void> } | undefined;
   let requests = 0;
@@ -264,6 +265,44 @@ test.skipIf(lacking !== undefined)(
     await expectAllRows(folder, 1_000);
   },
 );
+
+/** Number of killed commands. `QUESTLOG_TEST_RUNS=long npm test -- test/exports` kills 50 commands. */
+const KILLS = process.env['QUESTLOG_TEST_RUNS'] === 'long' ? 50 : 4;
+const SEED = Number(process.env['QUESTLOG_SEED'] ?? Date.now());
+
+test(`after kills at random times (QUESTLOG_SEED=${SEED}), the files have exactly the rows of ClickHouse`, {
+  timeout: 30_000 * KILLS,
+}, async () => {
+  const random = new SeededRandom(SEED);
+  let killAt: (() => void) | undefined;
+  let kills = 0;
+  const server = await serveExports(engine.store, PROJECT, async (ctx, next) => {
+    ctx.res.once('finish', () => killAt?.());
+    await next();
+  });
+  const nextOffset = ROWS / PARTITIONS;
+  await publish('events', nextOffset, 6);
+  while (kills < KILLS) {
+    const { output, folderOf } = outputFolder();
+    const folder = folderOf('events');
+    for (const options of [[], ['--refresh']]) {
+      // Files of the first export contain an event that the refresh removes.
+      if (options.length > 0) await erase(`log_offset = ${random.integer(0, nextOffset - 1)}`);
+      for (let n = random.integer(1, 3); n > 0; n--) {
+        const { child, ended } = running([...argumentsFor('events', output), ...options], server);
+        let remaining = random.integer(0, 9);
+        const delayMs = random.integer(0, 29);
+        killAt = () => {
+          if (remaining-- === 0) setTimeout(() => child.kill('SIGKILL'), delayMs);
+        };
+        if ((await ended()) === null) kills += 1;
+      }
+      killAt = undefined;
+      await exportTo(folder, server, { isRefresh: options.length > 0 });
+      await expectAllRows(folder, nextOffset);
+    }
+  }
+});
 
 test('exports the newest version of each report, and the links that are not pending', async () => {
   const { output, folderOf } = outputFolder();
