@@ -27,6 +27,7 @@ const SLEEPERS: Readonly<Record<string, string>> = {
   'test/faults/campaign/tryRows.ts': 'draws the times of faults, and prints the seed',
   'test/simulation/world/virtualTime.ts': 'replaces the timers of Node by simulated timers',
   'test/faults/killCampaign.ts': 'draws the time of a kill, and prints the seed',
+  'test/exports/export.int.test.ts': 'draws the time of a kill, and prints the seed',
 };
 
 test('no test is focused, skipped, or marked as todo', () => {
