@@ -1,7 +1,7 @@
 /**
  * Follows the runbooks of a ClickHouse cluster: replaces a lost replica, restores a lost shard, and restores all nodes from a
  * backup. After each runbook, each event is stored once on each replica of its shard, and the counts on each node are correct,
- * although the log has deleted the records of the first events.
+ * although the log has deleted the records of the first events. Then moves old events to S3.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -12,7 +12,9 @@ import { type Bench, expireEvents, openBench } from '@questlog/projector/testing
 import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
 import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
 import { openStore, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
+import { engines, type S3Bucket } from '@questlog/runtime/log/kafka/testing/engines';
 import { silentLogger } from '@questlog/runtime/process/logger';
+import { aBucket, keysIn } from '@questlog/runtime/uploads/bucket.testing';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -31,6 +33,7 @@ const DATABASE = 'games';
 const TENANT = randomUUID();
 /** Partitions 0 and 2 are on shard 1, partitions 1 and 3 on shard 2. */
 const PARTITIONS = 4;
+const DAY_MS = 24 * 60 * 60_000;
 /** Keeper ends the session of a killed node after 6 s. */
 const SESSION_ENDS_WITHIN_MS = 30_000;
 
@@ -43,6 +46,7 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
   let bench: Bench;
   let appended = 0;
   let path = '';
+  let bucket: S3Bucket | undefined;
 
   const addressOf = (node: string): StoreOptions => {
     const { origin, username, password } = new URL(node);
@@ -58,8 +62,9 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     mkdirSync(backups);
     path = replaceCommands(folder, CLICKHOUSE_CLIENT);
     const allowed = `<backups><allowed_path>${backups}</allowed_path></backups>`;
+    if (engines?.s3 !== undefined) bucket = await aBucket(engines.s3);
     for (const node of cluster.nodes.keys())
-      await faults.configure(node, `<clickhouse>${allowed}</clickhouse>`);
+      await faults.configure(node, `<clickhouse>${allowed}${storageOf(node, bucket)}</clickhouse>`);
     await startQuestlog();
     const [first = ''] = cluster.nodes;
     bench = await openBench(PARTITIONS, async () => ({ store, access: addressOf(first) }));
@@ -73,20 +78,21 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     rmSync(folder, { recursive: true, force: true });
   });
 
-  async function startQuestlog(): Promise<void> {
+  async function startQuestlog(storagePolicy = ''): Promise<void> {
     await store?.close();
     await migrateCluster({
       options: options(),
       database: DATABASE,
       directory: MIGRATIONS,
+      storagePolicy,
       logger: silentLogger,
     });
     store = await openClusterStore(options(), DATABASE, silentLogger);
   }
 
-  async function append(): Promise<void> {
+  async function append(receivedAt = Date.now()): Promise<void> {
     for (let partition = 0; partition < PARTITIONS; partition++) {
-      const messages = Array.from({ length: 10 }, () => anEventsAccepted({ tenantId: TENANT }));
+      const messages = Array.from({ length: 10 }, () => anEventsAccepted({ tenantId: TENANT, receivedAt }));
       await bench.append(TOPICS.events, eventsAccepted, messages, partition);
       appended += messages.reduce((sum, { events }) => sum + events.length, 0);
     }
@@ -177,7 +183,7 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     const hands: Hands = {
       [section === 0 ? 'loseReplica' : 'loseShard']: () => lose(lost, other),
       startEmptyNodes: async () => void (await Promise.all(lost.map((node) => faults?.start(node)))),
-      startQuestlog,
+      startQuestlog: () => startQuestlog(),
     };
     const [first = 0] = lost;
     await followPage(page ?? '', hands, environment({ OTHER: hostOf(other), NEW: hostOf(first), ...env }));
@@ -213,7 +219,37 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     await startQuestlog();
     await expectEachEventOnce();
   });
+
+  test('old events move to S3, and removing the events removes the objects', async ({ skip }) => {
+    if (faults === undefined || bucket === undefined) return skip('needs the kit and an S3 server');
+    const before = (await keysIn(bucket)).length;
+    await startQuestlog('tiered');
+    await append(Date.now() - 40 * DAY_MS);
+    const [, statement = ''] = /```sql\n *(ALTER TABLE events [^`]*)```/.exec(pageOf('retention.md')) ?? [];
+    for (const node of [0, 2])
+      await commandOn(node, statement.replace('TABLE events', `TABLE ${DATABASE}.events_local`));
+    await startQuestlog('tiered');
+    await bench.projectAll(store);
+    const moved =
+      "SELECT sum(rows) AS rows FROM system.parts WHERE active AND table = 'events_local' AND disk_name = 's3'";
+    const onNodes = () => Promise.all([0, 1, 2, 3].map(async (node) => (await onNode(node, moved))[0]));
+    await expect.poll(onNodes, { timeout: 60_000 }).toEqual([0, 1, 2, 3].map(() => ({ rows: '20' })));
+    expect((await keysIn(bucket)).length).toBeGreaterThan(before);
+    await commandOn(0, `TRUNCATE TABLE ${DATABASE}.events_local ON CLUSTER ${cluster.name} SYNC`);
+    const used = bucket;
+    await expect.poll(async () => (await keysIn(used)).length, { timeout: 90_000 }).toBe(before);
+  });
 });
+
+/** Returns the storage policy of the page, with a path of the node in the bucket. */
+function storageOf(node: number, bucket: S3Bucket | undefined): string {
+  if (bucket === undefined) return '';
+  const [, xml = ''] = /```xml\n([^`]*)```/.exec(pageOf('retention.md')) ?? [];
+  return xml
+    .replace(/<endpoint>.*<\/endpoint>/, `<endpoint>${bucket.endpoint}/${bucket.bucket}/${node}/</endpoint>`)
+    .replace(/(<access_key_id>).*(<)/, `$1${bucket.accessKeyId}$2`)
+    .replace(/(<secret_access_key>).*(<)/, `$1${bucket.secretAccessKey}$2`);
+}
 
 function pageOf(page: string): string {
   return readFileSync(join(OPERATING, page), 'utf8');
