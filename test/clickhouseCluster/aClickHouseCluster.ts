@@ -42,8 +42,13 @@ export interface ClusterFaults {
   replace(node: number): Promise<string>;
   /** Adds an empty node to a shard (counted from 1), restarts the other nodes, and returns the address of the new node. */
   addReplica(shard: number): Promise<string>;
-  /** Adds a shard with as many empty replicas, restarts the other nodes, and returns the addresses of the new nodes. */
-  addShard(replicas: number): Promise<readonly string[]>;
+  /**
+   * Adds a shard with as many empty replicas, and returns the addresses of the new nodes. By default, restarts the other nodes,
+   * because the nodes read the list of nodes only when they start.
+   */
+  addShard(replicas: number, options?: { readonly restart: boolean }): Promise<readonly string[]>;
+  /** Restarts the nodes whose list of nodes is outdated, one after the other. */
+  restartOutdated(): Promise<void>;
   /** Blocks the traffic between two members, without closing connections. Requires the shape `proxied`. */
   cut(one: ClusterMember, other: ClusterMember): Promise<void>;
   /** Ends all cuts. */

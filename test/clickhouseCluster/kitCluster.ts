@@ -98,10 +98,12 @@ function faultsOf(folder: string, names: string[], nodes: readonly string[], run
       names.push(name);
       return address;
     },
-    addShard: async (replicas) => {
-      names.push(...(await run('add-shard', '--replicas', String(replicas), '--restart')).trim().split('\n'));
+    addShard: async (replicas, { restart } = { restart: true }) => {
+      const options = ['--replicas', String(replicas), ...(restart ? ['--restart'] : [])];
+      names.push(...(await run('add-shard', ...options)).trim().split('\n'));
       return await newAddresses();
     },
+    restartOutdated: async () => void (await run('restart')),
     cut: async (one, other) => void (await run('cut', nameOf(one), nameOf(other))),
     heal: async () => void (await run('heal')),
   };

@@ -294,6 +294,14 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     tests: [BLOCKS_TEST],
   },
   {
+    name: 'new shard used before late inserts have ended',
+    lost: 'after a move of a partition to another ClickHouse shard, events are stored on both shards',
+    file: BLOCKS,
+    text: 'if (isOther) await this.#waitUntil(Math.max(this.#previousInsertsEndAtMs, this.#failedInsertsEndAtMs));',
+    by: '',
+    tests: ['services/runtime/src/consumer/shardInUse.test.ts'],
+  },
+  {
     name: 'partly inserted block missed',
     lost: 'events stay uncounted if a truncation removed their record and the group lost its offsets',
     file: 'services/projector/src/truncations/storedRecords.ts',

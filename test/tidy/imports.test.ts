@@ -71,6 +71,7 @@ const FOLDER_LAYERS: Readonly<Record<string, readonly string[]>> = {
       'settings.ts',
       'http',
       'audit',
+      'clickhouse',
       'deadLetters',
       'directory',
       'erasures',

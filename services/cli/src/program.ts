@@ -4,6 +4,7 @@ import { SERVICES } from '@questlog/questlog/serviceNames';
 import { nearestName } from '@questlog/runtime/process/nearestName';
 import { Command } from 'commander';
 import { backupCommand, compactCommand, restoreCommand } from './backups/backups.ts';
+import { clickhouseCommand } from './clickhouse/clickhouseCommand.ts';
 import { completionCommand } from './completion.ts';
 import type { Connection } from './connection.ts';
 import { deadLettersCommand } from './deadLetters.ts';
@@ -82,6 +83,7 @@ send, trail and simulate.`,
     auditCommand(connect),
     erasuresCommand(connect),
     exportsCommand(connect),
+    clickhouseCommand(connect),
     backupCommand(connect),
     restoreCommand(env),
     compactCommand(env),

@@ -1,10 +1,12 @@
 /** Starts the projector, which writes the records of the log to ClickHouse. Writes each partition in blocks (`runBlocks`). */
 import { type TablesId, watchTablesId } from '@questlog/runtime/clickhouse/restored/tableUuids';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import { runBlocks } from '@questlog/runtime/consumer/blocks';
 import type { Block, BlockWriter } from '@questlog/runtime/consumer/blockWriter';
 import { openDeadLetters } from '@questlog/runtime/consumer/deadLetters';
 import { checkProgress } from '@questlog/runtime/consumer/progress';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
+import type { ShardOfPartition } from '@questlog/runtime/consumer/shardInUse';
 import type { Consumer } from '@questlog/runtime/log/log';
 import { steadyClock } from '@questlog/runtime/process/clock';
 import { createCodec } from '@questlog/runtime/registry/registry';
@@ -145,9 +147,11 @@ async function projectTopic<Message>(
         topic,
         tablesId: deps.tablesIdOf(tables.rows.table),
         storedRows: openStoredRecords({ ...deps, store, codec, source, tables, truncations }),
-        openWriter: async (start) => {
+        shard: shardOf(deps.store, partition, tables),
+        openWriter: async (start, shard) => {
           const orphanIds = truncations.map(({ orphanId }) => orphanId);
-          return await openWriter({ ...shared, store, partition, orphanIds, deadLetters }, start);
+          const target = deps.store.forPartition?.(partition, shard) ?? deps.store;
+          return await openWriter({ ...shared, store: target, partition, orphanIds, deadLetters }, start);
         },
         flushIntervalMs,
         insertsEndWithinMs: store.insertsEndWithinMs,
@@ -168,4 +172,15 @@ async function projectTopic<Message>(
       await consumer.stop();
     },
   };
+}
+
+/** Returns the shard of a partition's events. Returns undefined for other topics, because all nodes have their rows. */
+function shardOf(
+  { partitionShards, localName }: Store,
+  partition: number,
+  { rows: { table } }: TopicTables<never>,
+): ShardOfPartition | undefined {
+  if (partitionShards === undefined || localName?.(table) === table) return undefined;
+  const recent = () => partitionShards.of(partition);
+  return { recent, latest: () => partitionShards.refresh().then(recent) };
 }

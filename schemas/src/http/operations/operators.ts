@@ -2,6 +2,7 @@
 import * as backup from '../../backups/backup.ts';
 import * as admin from '../admin.ts';
 import * as audit from '../audit.ts';
+import * as clickhouse from '../clickhouse.ts';
 import * as deadLetter from '../deadLetter.ts';
 import * as erasure from '../erasure.ts';
 import * as exported from '../export.ts';
@@ -9,6 +10,7 @@ import * as health from '../health.ts';
 import * as ledger from '../ledger.ts';
 import * as problem from '../problem.ts';
 import * as report from '../report.ts';
+import { CLICKHOUSE } from './clickhouse.ts';
 import { DIRECTORY } from './directory.ts';
 import { HEALTH } from './health.ts';
 import { BACKUPS, JOBS, ShownErasureInput } from './jobs.ts';
@@ -21,6 +23,7 @@ export const OPERATORS = {
   ...QUERIES,
   ...JOBS,
   ...BACKUPS,
+  ...CLICKHOUSE,
   getUpload: {
     route: 'GET /admin/uploads/{projectId}/{uploadId}',
     summary:
@@ -54,6 +57,6 @@ export const OPERATORS_API: Api = {
   operations: OPERATORS,
   schemas: [
     { ErasureInput: ShownErasureInput },
-    ...[admin, audit, backup, deadLetter, erasure, exported, health, ledger, problem, report],
+    ...[admin, audit, backup, clickhouse, deadLetter, erasure, exported, health, ledger, problem, report],
   ],
 };

@@ -137,13 +137,17 @@ const BELOW_START = `log_partition = {partition:UInt32} AND
  * come from an earlier attempt to write the same block. With these ids, the block would drop its own records as duplicates.
  */
 export async function recentAppendIds(store: Store, source: Source, start: number): Promise<string[]> {
-  const rows = await store.query<{ id: string }>(
-    `SELECT append_id AS id FROM appends
+  const rows = await store.query<{ id: string; offset: string }>(
+    `SELECT append_id AS id, log_offset AS offset FROM appends
      WHERE ${BELOW_START}
      ORDER BY log_offset DESC LIMIT {limit:UInt32}`,
     { ...source, start, limit: MAX_RECENT_APPENDS },
   );
-  return rows.map(({ id }) => id).reverse();
+  const newestFirst = rows.sort((a, b) => Number(b.offset) - Number(a.offset));
+  return newestFirst
+    .slice(0, MAX_RECENT_APPENDS)
+    .map(({ id }) => id)
+    .reverse();
 }
 
 export async function storedAppendIdsOf(
@@ -199,15 +203,26 @@ export async function partiallyStoredEvents(
   sinceMs: number,
 ): Promise<Set<string>> {
   if (orphanIds.length === 0) return new Set();
-  const rows = await store.query<{ id: string }>(
-    `SELECT DISTINCT id FROM events
+  const events = await store.query<{ id: string; record: string }>(
+    `SELECT DISTINCT id, concat(log_id, '/', log_offset) AS record FROM events
      WHERE log_id IN {orphanIds:Array(UUID)} AND log_partition = {partition:UInt32} AND log_index = 0
        AND received_at >= fromUnixTimestamp64Milli({since:Int64})
        AND (log_id, log_offset) NOT IN (SELECT log_id, log_offset FROM appends
          WHERE log_id IN {orphanIds:Array(UUID)} AND log_partition = {partition:UInt32})`,
     { orphanIds, partition, since: sinceMs },
   );
-  return new Set(rows.map(({ id }) => id));
+  // If the partition was moved between the two inserts, another shard has the row in `appends`.
+  const elsewhere = new Set<string>();
+  for (const part of chunksOf(events)) {
+    const appends = await store.query<{ record: string }>(
+      `SELECT concat(log_id, '/', log_offset) AS record FROM appends
+       WHERE log_id IN {orphanIds:Array(UUID)} AND log_partition = {partition:UInt32}
+         AND record IN {records:Array(String)}`,
+      { orphanIds, partition, records: part.map(({ record }) => record) },
+    );
+    for (const { record } of appends) elsewhere.add(record);
+  }
+  return new Set(events.flatMap(({ id, record }) => (elsewhere.has(record) ? [] : [id])));
 }
 
 /**

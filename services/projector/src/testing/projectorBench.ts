@@ -162,15 +162,17 @@ export function failing(
   fault: () => Error,
 ): Store {
   let seen = 0;
-  return {
-    ...store,
-    insert: async (insert) => {
-      const isIt = insert.table === table && ++seen === nth;
+  const withFault = ({ insert, forPartition, ...others }: Store): Store => ({
+    ...others,
+    ...(forPartition && { forPartition: (...of) => withFault(forPartition(...of)) }),
+    insert: async (rows) => {
+      const isIt = rows.table === table && ++seen === nth;
       if (isIt && when === 'before') throw fault();
-      await store.insert(insert);
+      await insert(rows);
       if (isIt && when === 'after') throw fault();
     },
-  };
+  });
+  return withFault(store);
 }
 
 /** Copies the rows of tables. Returns a function that restores the tables from the copies, which then no longer exist. */

@@ -2,8 +2,19 @@
  * Repairs ClickHouse tables after a truncation of the log, in repeatable steps. Rows of lost records get a new log id, because
  * new records reuse the offsets of the lost records.
  */
+import type { RowTable } from '@questlog/runtime/clickhouse/rowTable';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
+import {
+  type Counted,
+  type MinuteKey,
+  nameOfMinuteKey,
+  nameOfQuotaKey,
+  type QuotaKey,
+} from '../events/core/planEvents.ts';
+import { minuteTable, quotaTable } from '../events/rows.ts';
+import { writeRows } from '../rowSink.ts';
+import type { Source } from '../writer.ts';
 import type { TopicTables } from './topicTables.ts';
 import type { TopicSource } from './truncations.ts';
 
@@ -13,8 +24,16 @@ export interface RepairMove {
   readonly offset: number;
 }
 
-/** Step of a repair: either a mutation, or the SQL text of an `INSERT`. A mutation is skipped if no row needs the change. */
-type Step = { readonly table: string; readonly change: string; readonly where: string } | string;
+/** Step of a repair that is skipped if no row needs the change. */
+interface Mutation {
+  readonly table: string;
+  readonly change: string;
+  readonly where: string;
+}
+
+/** Step of a repair: a mutation, the SQL text of an `INSERT`, or a recount. */
+type Step = Mutation | string | Recount;
+type Recount = (store: Store, confirm: () => Promise<void>) => Promise<void>;
 
 /** Runs all steps of a repair. @throws Unavailable if ClickHouse still runs a step of an earlier attempt */
 export async function repair(
@@ -25,6 +44,10 @@ export async function repair(
 ): Promise<void> {
   await checkNoMutationRuns(store, move.source);
   for (const step of stepsOf(tables, move)) {
+    if (typeof step === 'function') {
+      await step(store, confirm);
+      continue;
+    }
     const statement = typeof step === 'string' ? step : await mutationOf(store, step);
     if (statement === undefined) continue;
     await confirm();
@@ -51,7 +74,7 @@ async function checkNoMutationRuns(store: Store, { logId, partition }: TopicSour
   );
 }
 
-async function mutationOf(store: Store, { table, change, where }: Exclude<Step, string>) {
+async function mutationOf(store: Store, { table, change, where }: Mutation) {
   const left = await store.query(`SELECT 1 FROM ${table} WHERE ${where} LIMIT 1`);
   if (left.length === 0) return undefined;
   return `ALTER TABLE ${table} ${change} WHERE ${where} SETTINGS mutations_sync = 2`;
@@ -77,57 +100,83 @@ function stepsOf(
     `INSERT INTO appends SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
      FROM (SELECT * FROM appends WHERE ${lost})`,
     { table: 'appends', change: 'DELETE', where: lost },
-    ...ROLLUPS.flatMap((rollup) => recount(rollup, move)),
+    ...recount(QUOTAS, move),
+    ...recount(MINUTES, move),
     `INSERT INTO left_out_by_partition SELECT * REPLACE (toUUID('${orphanId}') AS log_id)
      FROM (SELECT * FROM left_out_by_partition FINAL WHERE ${leftOut})`,
     { table: 'left_out_by_partition', change: 'DELETE', where: leftOut },
   ];
 }
 
-interface RollupTable {
+interface RollupTable<Key> {
   readonly table: string;
-  readonly counts: Readonly<Record<string, string>>;
+  /** SQL expressions of the columns of the key, for a row of the table `events`. */
   readonly key: Readonly<Record<string, string>>;
+  /** The same columns with the types and names of `Key`. */
+  readonly select: string;
+  readonly nameOf: (key: Key) => string;
+  readonly rowTable: (source: Source) => RowTable<Counted<Key>>;
 }
 
-const ROLLUPS: readonly RollupTable[] = [
-  {
-    table: 'quota_usage_by_partition',
-    counts: { used: 'count()' },
-    key: { tenant_id: 'tenant_id', month: 'toStartOfMonth(received_at)' },
+const QUOTAS: RollupTable<QuotaKey> = {
+  table: 'quota_usage_by_partition',
+  key: { tenant_id: 'tenant_id', month: 'toStartOfMonth(received_at)' },
+  select: 'tenant_id AS tenantId, toUInt16(toStartOfMonth(received_at)) AS monthDay',
+  nameOf: nameOfQuotaKey,
+  rowTable: quotaTable,
+};
+
+const MINUTES: RollupTable<MinuteKey> = {
+  table: 'event_counts_by_partition',
+  key: {
+    tenant_id: 'tenant_id',
+    project_id: 'project_id',
+    minute: 'toStartOfMinute(received_at)',
+    event_type: 'event_type',
   },
-  {
-    table: 'event_counts_by_partition',
-    counts: { count: 'count()', weight: 'sum(1 / sample_rate)' },
-    key: {
-      tenant_id: 'tenant_id',
-      project_id: 'project_id',
-      minute: 'toStartOfMinute(received_at)',
-      event_type: 'event_type',
-    },
-  },
-];
+  select: `tenant_id AS tenantId, project_id AS projectId, toUnixTimestamp(toStartOfMinute(received_at)) AS minuteS,
+    event_type AS eventType`,
+  nameOf: nameOfMinuteKey,
+  rowTable: minuteTable,
+};
 
 /**
  * Counts the rows of a table again after a truncation. First deletes the old counts. ClickHouse would keep them instead of the
  * new counts, because the old counts have higher offsets.
  */
-function recount({ table, counts, key }: RollupTable, { source, orphanId, offset }: RepairMove): Step[] {
+function recount<Key>(rollup: RollupTable<Key>, { source, orphanId, offset }: RepairMove): Step[] {
+  const { table, key } = rollup;
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];
-  const counted = (logId: string, where: string) =>
-    `INSERT INTO ${table} (${names}, log_id, log_partition, ${Object.keys(counts).join(', ')}, last_offset)
-     SELECT ${values}, log_id, log_partition, ${Object.values(counts).join(', ')}, max(log_offset) FROM events
-     WHERE ${partitionFilter(logId, source)} AND ${where} GROUP BY ${values}, log_id, log_partition`;
   const touched = `(${values}) IN (SELECT ${names} FROM ${table} WHERE ${partitionFilter(orphanId, source)})`;
   return [
-    counted(orphanId, '1'),
+    countRows(rollup, { ...source, logId: orphanId }, '1'),
     {
       table,
       change: 'DELETE',
       where: `${partitionFilter(source.logId, source)} AND last_offset >= ${offset}`,
     },
-    counted(source.logId, `log_offset < ${offset} AND ${touched}`),
+    countRows(rollup, source, `log_offset < ${offset} AND ${touched}`),
   ];
+}
+
+/** Adds up the counts of the shards, because each shard of a cluster has different rows in `events`. */
+function countRows<Key>(rollup: RollupTable<Key>, source: TopicSource, where: string): Recount {
+  const { select, nameOf, rowTable } = rollup;
+  return async (store, confirm) => {
+    type Row = Key & Record<'count' | 'lastOffset', string> & { readonly weight: number };
+    const rows = await store.query<Row>(
+      `SELECT ${select}, count() AS count, sum(1 / sample_rate) AS weight, max(log_offset) AS lastOffset FROM events
+       WHERE ${partitionFilter(source.logId, source)} AND ${where} GROUP BY ${Object.values(rollup.key).join(', ')}`,
+    );
+    const totals = [...Map.groupBy(rows, nameOf).values()].map((perShard) => ({
+      key: perShard[0] as Key,
+      count: perShard.reduce((sum, row) => sum + Number(row.count), 0),
+      weight: perShard.reduce((sum, row) => sum + row.weight, 0),
+      lastOffset: Math.max(...perShard.map((row) => Number(row.lastOffset))),
+    }));
+    await confirm();
+    await writeRows(store, rowTable({ ...source, orphanIds: [] }), totals);
+  };
 }
 
 function partitionFilter(logId: string, { partition }: TopicSource): string {

@@ -36,14 +36,16 @@ export interface StoredRecordsDeps<Message> {
 export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): StoredRows {
   const { store, codec, clock, source, tables, truncationsOf } = deps;
   const find = async ({ table, name, where }: Rows, { above, below, about }: Between) => {
-    const [row] = await store.query<{ offset: string; name: string }>(
+    const rows = await store.query<{ offset: string; name: string }>(
       `SELECT log_offset AS offset, ${name} AS name FROM ${table}
        WHERE ${OF_PARTITION} AND ${where}
          AND log_offset > {above:Int64} AND log_offset < {below:Int64}
        ORDER BY ${about === below ? 'log_offset DESC' : 'abs(toInt64(log_offset) - {about:Int64})'} LIMIT 1`,
       { ...source, above, below, about },
     );
-    return row && { offset: Number(row.offset), name: row.name };
+    return rows
+      .map(({ offset, name: text }) => ({ offset: Number(offset), name: text }))
+      .sort((a, b) => Math.abs(a.offset - about) - Math.abs(b.offset - about))[0];
   };
   const lastCountedOffset = async (): Promise<number> => {
     const [row] = await store.query<{ last: string | null }>(

@@ -16,7 +16,7 @@ export function measureInserts(store: Store, seconds: TracedHistogram): Store {
   const { forPartition } = store;
   return {
     ...store,
-    ...(forPartition && { forPartition: (partition) => measureInserts(forPartition(partition), seconds) }),
+    ...(forPartition && { forPartition: (...of) => measureInserts(forPartition(...of), seconds) }),
     insert: async (insert) => {
       const startedMs = performance.now();
       const { table } = insert;

@@ -9,6 +9,7 @@ import {
 import { messageOf, Unavailable } from '../process/errors.ts';
 import type { BoundedResource } from '../process/metrics.ts';
 import { callerQueryFailure, insertFailure, queryFailure, UNKNOWN_SETTING } from './clickhouseErrors.ts';
+import type { ListedPartition, ShardAssignments } from './cluster/partitions/shardAssignments.ts';
 import { openHttpQueries } from './httpQuery.ts';
 
 export interface Store {
@@ -54,8 +55,20 @@ export interface Store {
   close(): Promise<void>;
   /** Store whose reads use a quorum of replicas. Undefined if ClickHouse is not a cluster. */
   readonly quorum?: Store;
-  /** Returns the store with the rows of a log partition. Undefined if ClickHouse is not a cluster. */
-  forPartition?(partition: number): Store;
+  /**
+   * Returns a store for the rows of a log partition. Undefined if ClickHouse is not a cluster. After a move of the partition, a
+   * query runs on each shard that has or had the partition, and returns the rows of all these shards. Therefore, the caller
+   * must sort, limit, and aggregate the rows itself.
+   * @param shard shard that gets inserted rows
+   */
+  forPartition?(partition: number, shard?: string): Store;
+  /** Shards of the log partitions. Undefined if ClickHouse is not a cluster. */
+  readonly partitionShards?: ShardAssignments;
+  /**
+   * Moves log partitions to a shard, and returns their new state. Undefined if ClickHouse is not a cluster.
+   * @throws Unavailable if a node does not answer, or if a node cannot query the shard
+   */
+  movePartitions?(partitions: readonly number[], shard: string): Promise<ListedPartition[]>;
   /** Returns the name of the table that has the rows of a log partition. Undefined if ClickHouse is not a cluster. */
   localName?(table: string): string;
   /**

@@ -67,14 +67,26 @@ export async function lostRecordsOf(
   offset: number,
 ): Promise<LostRecords> {
   const where = `${OF_PARTITION} AND log_offset >= {offset:UInt64}`;
-  const [lostRecords] = await store.query<LostRecords>(
+  const perShard = await store.query<LostRecords>(
     `SELECT uniqExact(log_offset) AS records, count() AS rows,
             (SELECT ${ids} FROM ${newest.table} WHERE ${where} AND ${newest.where}) AS ids,
             toUnixTimestamp64Milli(minOrNull(${at})) AS firstMs, toUnixTimestamp64Milli(maxOrNull(${at})) AS lastMs
      FROM ${rows.table} WHERE ${where} AND ${rows.where}`,
     { ...source, offset },
   );
-  return lostRecords ?? { records: '0', rows: '0', ids: [], firstMs: null, lastMs: null };
+  return perShard.reduce(sumOf, { records: '0', rows: '0', ids: [], firstMs: null, lastMs: null });
+}
+
+function sumOf(a: LostRecords, b: LostRecords): LostRecords {
+  const times = [a.firstMs, a.lastMs, b.firstMs, b.lastMs].filter((ms) => ms !== null).map(Number);
+  const text = (ms: number): string | null => (times.length === 0 ? null : String(ms));
+  return {
+    records: String(Number(a.records) + Number(b.records)),
+    rows: String(Number(a.rows) + Number(b.rows)),
+    ids: [...a.ids, ...b.ids],
+    firstMs: text(Math.min(...times)),
+    lastMs: text(Math.max(...times)),
+  };
 }
 
 /**

@@ -3,53 +3,16 @@
  * before its rows are written. After a crash, the next owner of the partition builds the same block and writes the missing
  * rows.
  */
-import { FilledTables, type TablesId } from '../clickhouse/restored/tableUuids.ts';
-import {
-  type Batch,
-  type Committed,
-  type Log,
-  type LogRecord,
-  LogTruncated,
-  type OwnedPartition,
-} from '../log/log.ts';
+import type { PartitionShard } from '../clickhouse/cluster/partitions/shardAssignments.ts';
+import { FilledTables } from '../clickhouse/restored/tableUuids.ts';
+import { type Batch, type Committed, type LogRecord, LogTruncated, type OwnedPartition } from '../log/log.ts';
 import { type CommitMetadata, metadataOf, recordIdOf, resumeAt } from '../log/projection/commitMetadata.ts';
-import {
-  checkStoredRows,
-  findTruncation,
-  offsetRangeOf,
-  type StoredRows,
-  type Truncation,
-} from '../log/truncation/findTruncation.ts';
-import type { Clock } from '../process/clock.ts';
+import { checkStoredRows, findTruncation, offsetRangeOf } from '../log/truncation/findTruncation.ts';
 import { Fenced, Invalid } from '../process/errors.ts';
-import type { Logger } from '../process/logger.ts';
 import { pause, retry } from '../process/waiting.ts';
+import type { BlockOptions } from './blockOptions.ts';
 import type { Attempt, Block, BlockWriter } from './blockWriter.ts';
-
-export interface BlockOptions<Plan> {
-  readonly log: Pick<Log, 'offsetRanges' | 'endOffset'>;
-  readonly topic: string;
-  readonly tablesId: TablesId;
-  readonly storedRows: StoredRows;
-  /** Opens a writer whose first block starts at the offset `start`. The writer reads its state from the stored rows. */
-  openWriter(start: number): Promise<BlockWriter<Plan>>;
-  readonly flushIntervalMs: number;
-  readonly insertsEndWithinMs: number;
-  /** Must be a monotonic clock. A system clock can be set back, which would delay the next insert. */
-  readonly clock: Clock;
-  readonly logger: Logger;
-  onWritten(block: Block, startedAtMs: number): void;
-  /** Calls `write`, and records this work in the traces of the block's records. Tests without traces omit this function. */
-  inTraces?(block: Block, write: () => Promise<void>): Promise<void>;
-  /**
-   * Waits until `confirm` has confirmed that this process owns the partition. Then stores `nextOffset` in ClickHouse. The
-   * stored offset means that the tables contain the rows of all records below it.
-   */
-  publishStart(nextOffset: number, tablesId: string, confirm: () => Promise<void>): Promise<void>;
-  onProjected(nextOffset: number, tablesId: string): void;
-  /** Reports a repaired truncation. @param records the number of records that the log lost. */
-  onTruncation(truncation: Truncation, records: number): void;
-}
+import { ShardInUse } from './shardInUse.ts';
 
 /** A block ends when the values of its records reach this size. The final record can make the block larger. */
 const MAX_BLOCK_BYTES = 16 * 1024 * 1024;
@@ -83,6 +46,7 @@ class BlockRun<Plan> {
   #leaderEpoch: number | undefined;
   #truncatedFrom = Infinity;
   readonly #tables: FilledTables;
+  readonly #shard: ShardInUse | undefined;
   /** Below this offset, rows can already be stored. A block below this offset must insert only the missing rows. */
   #verifyBelow = 0;
   /** True if the consumer group has no commit and the tables have no rows of the partition. */
@@ -103,12 +67,15 @@ class BlockRun<Plan> {
     const committed = owned.committed(topic);
     this.#hasCommit = committed !== undefined;
     this.#committed = committed === undefined ? { offset: owned.position(topic) } : metadataOf(committed);
+    this.#shard =
+      options.shard && new ShardInUse(options.shard, this.#hasCommit ? this.#committed : undefined);
     this.#startsWithPending = !this.#hasCommit || this.#committed.pendingTo !== undefined;
   }
 
   async runUntilInterrupted(): Promise<void> {
     try {
       await this.#checkTables();
+      await this.#chooseShard(await this.#retry(async () => this.#shard?.latest()));
       await this.#repairTruncations();
       this.#isStartPublished = false;
       if (this.#hasCommit) await this.#publishStart(this.#committed.offset);
@@ -134,6 +101,20 @@ class BlockRun<Plan> {
     this.#hasCommit = false;
     // Does not wait for inserts of the previous owner, because their target tables were replaced when a backup was restored.
     this.#previousInsertsEndAtMs = Number.NEGATIVE_INFINITY;
+    throw new RestartRun();
+  }
+
+  /** Changes the shard after a move of the partition, and waits before until no insert into another shard can take effect. */
+  async #chooseShard(next: PartitionShard | undefined): Promise<void> {
+    const shard = this.#shard;
+    if (shard === undefined || next === undefined) return;
+    const isOther = shard.isOtherThan(next);
+    if (isOther) await this.#waitUntil(Math.max(this.#previousInsertsEndAtMs, this.#failedInsertsEndAtMs));
+    shard.use(next);
+    if (!isOther) return;
+    this.#writer = undefined;
+    const { topic, logger } = this.#options;
+    logger.info('partition_moved', { topic, partition: this.#owned.partition, shard: next.shard });
     throw new RestartRun();
   }
 
@@ -290,7 +271,12 @@ class BlockRun<Plan> {
   }
 
   async #commit(committed: CommitMetadata): Promise<void> {
-    const metadata = this.#tables.id === undefined ? committed : { ...committed, tables: this.#tables.id };
+    const [tables, shard] = [this.#tables.id, this.#shard?.name];
+    const metadata = {
+      ...committed,
+      ...(tables !== undefined && { tables }),
+      ...(shard !== undefined && { shard }),
+    };
     await this.#retry(async () => {
       const sentAtMs = this.#options.clock.now();
       await this.#owned.commit(this.#options.topic, encodeCommit(metadata));
@@ -328,7 +314,7 @@ class BlockRun<Plan> {
       if (verify) await this.#retry(() => checkStoredRows(this.#options.storedRows, block));
       await this.#commit({ offset: start, pendingTo: end, last });
       if (!this.#isStartPublished) await this.#publishStart(start);
-      this.#writer ??= await this.#retry(() => this.#options.openWriter(block.start));
+      this.#writer ??= await this.#retry(() => this.#options.openWriter(block.start, this.#shard?.name));
       const writer = this.#writer;
       const plan = await this.#retry(() => writer.plan(block));
       try {
@@ -366,6 +352,7 @@ class BlockRun<Plan> {
     await this.#retry(async () => {
       // Checks the tables before every attempt, because a backup can be restored between two attempts.
       await this.#checkTables();
+      await this.#chooseShard(this.#shard?.recent());
       const attempt = { verify: mayBeStored, confirm: () => this.#confirmOwnership() };
       mayBeStored = true;
       await insert(attempt).catch((error: unknown) => {

@@ -46,7 +46,7 @@ function traceStore(store: Store, tracing: Tracing): Store {
   const { forPartition } = store;
   return {
     ...store,
-    ...(forPartition && { forPartition: (partition) => traceStore(forPartition(partition), tracing) }),
+    ...(forPartition && { forPartition: (...of) => traceStore(forPartition(...of), tracing) }),
     query: (sql, params, settings) => {
       if (!tracing.isActive()) return store.query(sql, params, settings);
       const operation = /^\s*(\w+)/.exec(sql)?.[1] ?? 'SELECT';

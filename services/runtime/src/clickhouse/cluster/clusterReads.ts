@@ -15,7 +15,8 @@ export interface ReadDeps {
   readonly name: string;
   /** Number of nodes of the cluster. */
   readonly size: number;
-  readonly shards: readonly string[];
+  /** Returns the shards that can have rows. */
+  readonly shards: () => readonly string[];
   readonly tablesOf: ReplicaSet['tablesOf'];
   readonly members: () => readonly Member[];
   readonly logger: Pick<Logger, 'warn'>;
@@ -56,7 +57,7 @@ export function openClusterReads(deps: ReadDeps): ClusterReads {
   };
   const onAllShards = async <T>(tables: readonly string[], work: (node: Store) => Promise<T>): Promise<T> => {
     const synced: Member[] = [];
-    const missingShard = () => shards.find((shard) => !synced.some((member) => member.shard === shard));
+    const missingShard = () => shards().find((shard) => !synced.some((member) => member.shard === shard));
     // Waits for a node that failed an earlier query only if no other replica of its shard answers.
     for (const group of silent.groups(members())) {
       if (missingShard() === undefined) break;
@@ -145,7 +146,7 @@ export const CONNECT_BRIEFLY = {
  */
 async function rejectOtherReplicas(
   node: Store,
-  { name, shards }: ReadDeps,
+  { name }: ReadDeps,
   synced: readonly Member[],
 ): Promise<void> {
   const reachable = await node.query<{ shard: string; replica: string }>(
@@ -154,9 +155,7 @@ async function rejectOtherReplicas(
     CONNECT_BRIEFLY,
   );
   const other = reachable.find(
-    ({ shard, replica }) =>
-      shards.includes(shard) &&
-      !synced.some((member) => member.shard === shard && member.replica === replica),
+    ({ shard, replica }) => !synced.some((member) => member.shard === shard && member.replica === replica),
   );
   if (other !== undefined)
     throw new Unavailable(`ClickHouse: ${other.replica} of shard ${other.shard} does not have all rows yet`);

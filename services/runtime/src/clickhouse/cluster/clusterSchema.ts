@@ -54,19 +54,24 @@ export function clusterTables(tables: readonly Table[], names: ClusterNames): Cl
   ];
 }
 
-/** Table with the shard of each log partition. */
+/** Table with the shards of each log partition. Rows are only added, because an older shard keeps its rows of the partition. */
 export const PARTITION_SHARDS = 'partition_shards';
 
 const PARTITION_SHARDS_TABLE: Table = {
   name: PARTITION_SHARDS,
-  engine: 'ReplacingMergeTree(version) ORDER BY log_partition',
+  engine: 'MergeTree ORDER BY (log_partition, version, shard)',
   settings: { fsync_after_insert: '1', fsync_part_directory: '1' },
   select: '',
-  comment: 'Shard of the rows of each log partition. The row with the highest version counts.',
+  comment:
+    'Shards of each log partition. New rows go to the shard with the highest version that is in effect.',
   columns: [
     { ...PLAIN, name: 'log_partition', type: 'UInt32', comment: 'Partition of the log' },
     { ...PLAIN, name: 'shard', type: 'String', comment: 'Value of the macro {shard} of the shard' },
-    { ...PLAIN, name: 'version', type: 'UInt32', comment: 'Number of changes' },
+    { ...PLAIN, name: 'version', type: 'UInt32', comment: 'Number of earlier moves of the partition' },
+    {
+      ...{ ...PLAIN, name: 'takes_effect_at', type: "DateTime64(3, 'UTC')" },
+      comment: 'Time from which the shard gets new rows',
+    },
   ],
   indices: [],
 };

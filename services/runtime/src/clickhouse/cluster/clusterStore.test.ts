@@ -24,8 +24,8 @@ const TABLES = [
 ];
 
 const ASSIGNMENTS = [
-  { partition: 0, shard: '1' },
-  { partition: 1, shard: '2' },
+  { partition: 0, version: 0, shard: '1', takesEffectAtMs: '0' },
+  { partition: 1, version: 0, shard: '2', takesEffectAtMs: '0' },
 ];
 
 function answerOf(url: string, sql: string): unknown[] {

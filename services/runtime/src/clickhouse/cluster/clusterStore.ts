@@ -1,14 +1,18 @@
 /**
- * Opens the store of a ClickHouse cluster. Writes use a quorum of replicas. The rows of a log partition are on one shard, which
+ * Opens the store of a ClickHouse cluster. Writes use a quorum of replicas. New rows of a log partition go to one shard, which
  * the table `partition_shards` names. Other queries read any node that has all committed rows.
  */
-import { Unavailable } from '../../process/errors.ts';
+import { systemClock } from '../../process/clock.ts';
 import type { Logger } from '../../process/logger.ts';
+import { runPeriodically } from '../../process/waiting.ts';
 import { type NodeStore, openStore, type Store, type StoreOptions } from '../store.ts';
 import { type Member, type Members, openMembers, quorumOf } from './clusterMembers.ts';
 import type { ClusterOptions } from './clusterNodes.ts';
-import { isSharded, openClusterReads } from './clusterReads.ts';
-import { localName, PARTITION_SHARDS, withLocalNames } from './clusterSchema.ts';
+import { openClusterReads } from './clusterReads.ts';
+import { localName, withLocalNames } from './clusterSchema.ts';
+import { movePartitions } from './partitions/movePartitions.ts';
+import { PartitionShards } from './partitions/partitionShards.ts';
+import { partitionStore } from './partitions/partitionStore.ts';
 import { quorumStore, type ReplicaSet, readsRows, syncTables, tablesIn } from './quorumStore.ts';
 import { readTables, type StoredTable } from './tableState.ts';
 
@@ -25,6 +29,9 @@ const SETTINGS = {
   skip_unavailable_shards: 0,
   distributed_product_mode: 'global',
 };
+
+/** Interval in which the store reads the moves of partitions. A move takes effect much later than this interval. */
+const REFRESH_MS = 5_000;
 
 /** Opens the store after `migrateCluster` has created the tables. @throws Unavailable if no node answers. */
 export async function openClusterStore(
@@ -58,29 +65,20 @@ async function storeOf(
       return members.joined().map(({ store }) => store);
     },
   });
-  const replicasOf = (shard: string) => members.joined().filter((member) => member.shard === shard);
-  const shardStore = (shard: string): Store =>
-    quorumStore({
-      ...{ name: `shard ${shard}`, isShard: true, database, tablesOf, insertsEndWithinMs },
-      get quorum() {
-        return quorumOf(Math.max(1, ...replicasOf(shard).map(({ replicas }) => replicas)));
-      },
-      get replicas() {
-        return replicasOf(shard).map((member) => member.shardStore);
-      },
-    });
-  const assignments = await wholeTables.query<{ partition: number; shard: string }>(
-    `SELECT log_partition AS partition, shard FROM ${PARTITION_SHARDS} FINAL`,
+  const shardStore = shardStores(members, { database, tablesOf, insertsEndWithinMs });
+  const assignments = new PartitionShards(wholeTables, systemClock);
+  await assignments.refresh();
+  const stopRefresh = runPeriodically(
+    assignments.refresh,
+    { firstMs: REFRESH_MS, everyMs: REFRESH_MS },
+    () => {},
   );
-  const shardOf = new Map(assignments.map(({ partition, shard }) => [partition, shard]));
-  const shards = [...new Set(shardOf.values())];
-  const shardStores = new Map(shards.map((shard) => [shard, shardStore(shard)]));
-  const partitionStores = new Map(
-    [...shardStores].map(([shard, store]) => [shard, partitionStore(store, wholeTables, tablesOf)]),
-  );
+  // Deletions also reach a shard whose first rows arrive before this process has read the move.
+  const shards = () => [...new Set([...assignments.all(), ...members.joined().map(({ shard }) => shard)])];
+  const nodeStores = () => nodes.map((address) => nodeAt(address, members.joined(), tablesOf));
   const reads = openClusterReads({
-    ...{ name, size: nodes.length, shards, tablesOf, logger },
-    members: members.joined,
+    ...{ name, size: nodes.length, tablesOf, logger },
+    ...{ shards: () => assignments.all(), members: members.joined },
   });
   return {
     ...wholeTables,
@@ -89,34 +87,50 @@ async function storeOf(
     command: (sql) =>
       readsRows(sql) ? reads.run(sql, (node) => node.command(sql)) : wholeTables.command(sql),
     quorum: wholeTables,
-    nodes: () => nodes.map((address) => nodeAt(address, members.joined(), tablesOf)),
-    shards: () => [...shardStores.values()],
-    forPartition: (partition) => {
-      const store = partitionStores.get(shardOf.get(partition) ?? '');
-      if (store === undefined) throw new Unavailable(`ClickHouse: partition ${partition} has no shard`);
-      return store;
-    },
+    nodes: nodeStores,
+    shards: () => shards().map(shardStore),
+    partitionShards: assignments,
+    forPartition: (partition, shard) =>
+      partitionStore({
+        ...{ wholeTables, tablesOf },
+        history: () => assignments.of(partition).shards.map(shardStore) as [Store, ...Store[]],
+        current: () => shardStore(shard ?? assignments.of(partition).shard),
+      }),
+    movePartitions: (partitions, shard) =>
+      movePartitions(
+        { cluster: name, store: { ...wholeTables, nodes: nodeStores }, assignments },
+        partitions,
+        shard,
+      ),
     close: async () => {
       reads.close();
+      await stopRefresh();
       await members.close();
     },
   };
 }
 
-/**
- * Returns a store for one log partition: a shard has the rows of sharded tables, and all nodes have the rows of the other
- * tables. The shard gets statements without a table, for example a query of its mutations.
- */
-function partitionStore(shard: Store, wholeTables: Store, tablesOf: ReplicaSet['tablesOf']): Store {
-  const storeFor = (text: string): Store => {
-    const tables = tablesIn(text, tablesOf);
-    return tables.length === 0 || isSharded(tables) ? shard : wholeTables;
-  };
-  return {
-    ...shard,
-    query: (sql, ...more) => storeFor(sql).query(sql, ...more),
-    command: (sql) => storeFor(sql).command(sql),
-    insert: (insert) => storeFor(insert.table).insert(insert),
+/** Returns a function that returns the store of a shard. */
+function shardStores(
+  members: Members,
+  shared: Pick<ReplicaSet, 'database' | 'tablesOf' | 'insertsEndWithinMs'>,
+): (shard: string) => Store {
+  const replicasOf = (shard: string) => members.joined().filter((member) => member.shard === shard);
+  const open = (shard: string): Store =>
+    quorumStore({
+      ...{ ...shared, name: `shard ${shard}`, isShard: true },
+      get quorum() {
+        return quorumOf(Math.max(1, ...replicasOf(shard).map(({ replicas }) => replicas)));
+      },
+      get replicas() {
+        return replicasOf(shard).map((member) => member.shardStore);
+      },
+    });
+  const stores = new Map<string, Store>();
+  return (shard) => {
+    const store = stores.get(shard) ?? open(shard);
+    stores.set(shard, store);
+    return store;
   };
 }
 

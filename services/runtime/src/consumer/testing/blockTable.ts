@@ -4,7 +4,7 @@ import type { StoredRows } from '../../log/truncation/findTruncation.ts';
 import { type Clock, systemClock } from '../../process/clock.ts';
 import { Invalid } from '../../process/errors.ts';
 import { silentLogger } from '../../process/logger.ts';
-import type { BlockOptions } from '../blocks.ts';
+import type { BlockOptions } from '../blockOptions.ts';
 import type { Block, BlockWriter } from '../blockWriter.ts';
 
 /** Table that keeps every row. If a row is inserted twice, `rows` contains the row twice. */

@@ -19,6 +19,8 @@ export interface CommitMetadata {
   readonly upToEpoch?: number;
   /** Id of the set of ClickHouse tables into which the consumer group writes rows. */
   readonly tables?: string;
+  /** ClickHouse shard into which the consumer group inserts rows. Undefined if ClickHouse is not a cluster. */
+  readonly shard?: string;
 }
 
 export interface RecordIdentity {

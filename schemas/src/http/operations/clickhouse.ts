@@ -1,0 +1,19 @@
+/** Operations on the shards of a ClickHouse cluster. */
+import Type from 'typebox';
+import { PartitionMove, PartitionShards } from '../clickhouse.ts';
+import type { Operations } from './operation.ts';
+import { answer, NOT_THERE } from './parts.ts';
+
+export const CLICKHOUSE = {
+  listPartitionShards: {
+    route: 'GET /admin/clickhouse/partitions',
+    summary: 'Lists the shards of the log partitions on a ClickHouse cluster.',
+    responses: { 200: answer('The partitions.', Type.Array(PartitionShards)), 404: NOT_THERE },
+  },
+  movePartitions: {
+    route: 'POST /admin/clickhouse/moves',
+    summary: 'Moves log partitions to another shard of a ClickHouse cluster. Stored events are not moved.',
+    body: PartitionMove,
+    responses: { 200: answer('The moved partitions.', Type.Array(PartitionShards)), 404: NOT_THERE },
+  },
+} as const satisfies Operations;

@@ -1,0 +1,136 @@
+/**
+ * Tests that a cluster gets another shard while games play. Partitions move to the new shard, and each event is still stored and
+ * counted once on each replica.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
+import { engines } from '@questlog/runtime/log/kafka/testing/engines';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { auditDeployment, keepSecondRows } from '../cluster/auditDeployment.ts';
+import type { ServiceName } from '../cluster/deployment.ts';
+import { startTrial, type Trial } from '../cluster/trial.ts';
+import { eventually } from '../e2e/builders.ts';
+import { clickhouseSettings } from '../e2e/cluster.ts';
+import { ownEnvironment } from '../e2e/product.ts';
+import { seedOfRun } from '../faults/seeded.ts';
+import { followPage, type Hands } from '../runbooks/followPage.ts';
+import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
+
+const RUNBOOKS = fileURLToPath(new URL('../../docs/operating/runbooks', import.meta.url));
+const SERVICES: readonly ServiceName[] = ['ingest', 'operations', 'linker', 'projector'];
+/** Number of events that the first tenant can send after the move has started, before its events are over the quota. */
+const QUOTA_LEFT = 1_500;
+const WITHIN_MS = 180_000;
+/** Time limit of the test. It is long, because all services start twice. */
+const TEST_WITHIN_MS = 900_000;
+const seed = seedOfRun();
+
+await describeClickHouseCluster(
+  `a ClickHouse cluster that grows (QUESTLOG_SEED=${seed})`,
+  (start) => {
+    let cluster: ClickHouseCluster;
+    let nodes: string[];
+    let trial: Trial;
+
+    beforeAll(async () => {
+      if (engines === undefined) return;
+      cluster = await start();
+      nodes = [...cluster.nodes];
+      trial = await startTrial(
+        { ...engines, clickhouseCluster: { name: cluster.name, nodes } },
+        SERVICES,
+        seed,
+      );
+    });
+    afterAll(async () => {
+      await trial?.end();
+      await cluster?.[Symbol.asyncDispose]();
+    });
+
+    test('add-shard.md: moves partitions while games play, and loses no event', {
+      timeout: TEST_WITHIN_MS,
+    }, async ({ skip }) => {
+      const { faults } = cluster;
+      if (faults === undefined) return skip('this cluster gets no new nodes');
+      const { deployment, load } = trial;
+      const { tenantId } = trial.projects[0] ?? { tenantId: '' };
+      const [adminPort = 0] = await freePorts(1);
+      const port = { QUESTLOG_ADMIN_PORT: String(adminPort) };
+      const settings = () => clickhouseSettings(deployment.engines, deployment.name);
+      let quota = 0;
+      const countOf = async (where: string): Promise<number> => {
+        const [row] = await deployment.sql<{ n: number }>(
+          `SELECT toUInt32(count()) AS n FROM events WHERE tenant_id = '${tenantId}' AND ${where}`,
+        );
+        return row?.n ?? 0;
+      };
+      /** Returns the partitions whose events the new shard has. */
+      const movedPartitions = () =>
+        deployment.sql<{ partition: number }>(
+          'SELECT DISTINCT log_partition AS partition FROM events_local',
+          nodes[2],
+        );
+      await trial.waitForProgress();
+      const follow = (page: string, ...how: [Hands, NodeJS.ProcessEnv]) =>
+        followPage(readFileSync(join(RUNBOOKS, page), 'utf8'), ...how);
+      await follow(
+        'add-shard.md',
+        {
+          startNodes: async () => {
+            nodes.push(...(await faults.addShard(2, { restart: false })));
+          },
+          restartQuestlog: async () => {
+            const before = [...deployment.services];
+            await Promise.all(
+              SERVICES.map((name) =>
+                deployment.start(name, name === 'operations' ? { ...settings(), ...port } : settings()),
+              ),
+            );
+            for (const service of before) {
+              await service.leave();
+              await service.stop();
+            }
+            await keepSecondRows(deployment);
+          },
+          changeNodes: async () => {
+            await faults.restartOutdated();
+            quota = (await countOf('true')) + QUOTA_LEFT;
+            const [operations] = deployment.running('operations');
+            await operations?.admin('PATCH', `/admin/tenants/${tenantId}`, { monthlySoftQuota: quota });
+          },
+          isMoved: async () => {
+            await eventually(movedPartitions, ({ length }) => length === 3, WITHIN_MS);
+            await eventually(
+              () => countOf('over_quota'),
+              (events) => events > 0,
+              WITHIN_MS,
+            );
+            await trial.settle();
+          },
+        },
+        {
+          ...ownEnvironment(),
+          PARTITIONS: '0 1 3',
+          SHARD: '2',
+          QUESTLOG_ADMIN_URL: `http://127.0.0.1:${adminPort}`,
+          QUESTLOG_ADMIN_TOKEN: deployment.settings['QUESTLOG_ADMIN_TOKEN'] ?? '',
+        },
+      );
+      expect(await countOf('NOT over_quota')).toBe(quota);
+      const audit = await deployment.running('operations')[0]?.admin('GET', '/admin/audit');
+      expect(audit?.json().audit).toContainEqual(
+        expect.objectContaining({
+          route: '/admin/clickhouse/moves',
+          status: 200,
+          body: { partitions: [0, 1, 3], shard: '2' },
+        }),
+      );
+      const { findings, links } = await auditDeployment(deployment, load);
+      expect(findings).toEqual([]);
+      expect(links).toBeGreaterThan(0);
+    });
+  },
+  { shards: 1, replicas: 2 },
+);
