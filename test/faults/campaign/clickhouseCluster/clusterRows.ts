@@ -158,7 +158,7 @@ async function plantKillInDdl(site: Site): Promise<Planted> {
 
 /** Follows the steps for a lost node in `docs/operating/clickhouse-cluster.md`. */
 async function plantReplacement(site: Site): Promise<Planted> {
-  const { engines, faults, nodes } = groundOf(site, ClusterGround);
+  const { faults, nodes } = groundOf(site, ClusterGround);
   const { deployment } = site.trial;
   const node = aNode(site);
   const [replica] = await deployment.sql<{ names: string[] }>(
@@ -169,6 +169,14 @@ async function plantReplacement(site: Site): Promise<Planted> {
   const beside = deployment.clickhouseNodes()[replicaBeside(node)];
   for (const name of replica?.names ?? [])
     await beside?.command(`SYSTEM DROP REPLICA '${name}' FROM DATABASE ${deployment.name}`);
+  await restartServices(site);
+  return { counts: { replaced: 1 } };
+}
+
+/** Restarts the services, one after the other, with the present addresses of the nodes. */
+async function restartServices(site: Site): Promise<void> {
+  const { engines } = groundOf(site, ClusterGround);
+  const { deployment } = site.trial;
   const settings = clickhouseSettings(engines, deployment.name);
   for (const service of deployment.services.filter(({ isUp }) => isUp)) {
     await deployment.start(service.name, settings);
@@ -176,7 +184,6 @@ async function plantReplacement(site: Site): Promise<Planted> {
     await service.stop();
   }
   await keepSecondRows(deployment);
-  return { counts: { replaced: 1 } };
 }
 
 async function plantLateInserts(site: Site): Promise<Planted> {
