@@ -1,11 +1,15 @@
 /** Tests a deployment with separate processes: operations answers all admin endpoints, and ingest answers none. */
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
 import type { OpenApiDocument } from '@questlog/runtime/http/openapi/openApiDocument';
 import { describeKafka } from '@questlog/runtime/log/kafka/testing/engines';
+import { failIfRequired } from '@questlog/runtime/process/testing/required';
+import { aBucket, keysIn } from '@questlog/runtime/uploads/bucket.testing';
 import { type Operation, routeOf } from '@questlog/schemas/http/operations/operation';
 import { OPERATORS } from '@questlog/schemas/http/operations/operators';
 import { PROBLEM_TYPE } from '@questlog/schemas/http/problem';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { aProject, eventually, type TestProject } from '../e2e/builders.ts';
 import { bugsIn } from '../e2e/product.ts';
 import { expectNoErrors } from '../logLines.ts';
@@ -130,5 +134,59 @@ describeKafka('operations as a process of its own', (engines) => {
     const { status, warnings } = await ingest.readyz();
     expect([status, warnings['operations']]).toEqual([200, undefined]);
     expect(deployment.services.flatMap((service) => bugsIn(service.stderr()))).toEqual([]);
+  });
+
+  test('another process continues an export to S3 after a kill, and two processes do not run it twice', {
+    timeout: 240_000,
+  }, async ({ skip }) => {
+    if (engines.s3 === undefined) {
+      const lack = 'the S3 server of the local stack, which Go builds, is missing';
+      failIfRequired('s3', lack);
+      return skip(lack);
+    }
+    await operations.stop();
+    // The killed process waits for the first response of this server.
+    const silent = createServer(() => {});
+    await once(silent.listen(0, '127.0.0.1'), 'listening');
+    onTestFinished(() => {
+      silent.closeAllConnections();
+      silent.close();
+    });
+    const address = silent.address();
+    const port = typeof address === 'object' ? address?.port : '';
+    const killed = await deployment.start('operations', { QUESTLOG_S3_ENDPOINT: `http://127.0.0.1:${port}` });
+    const bucket = await aBucket(engines.s3);
+    const scope = { projectId: project.projectId, kind: 'events', format: 'ndjson' };
+    const created = await killed.admin('POST', '/admin/exports', {
+      ...scope,
+      output: `s3://${bucket.bucket}/games`,
+    });
+    const path = `/admin/exports/${created.json().id}`;
+    await eventually(
+      async () => (await killed.admin('GET', path)).json(),
+      ({ state }) => state === 'running',
+    );
+    await killed.kill();
+    const [first, second] = await Promise.all([
+      deployment.start('operations'),
+      deployment.start('operations'),
+    ]);
+    const job = await eventually(
+      async () => (await first.admin('GET', path)).json(),
+      ({ state }) => state === 'done',
+      120_000,
+    );
+    const [count] = await deployment.sql<{ rows: string }>(
+      `SELECT count() AS rows FROM events WHERE project_id = '${project.projectId}'`,
+    );
+    expect(job).toMatchObject({ rows: Number(count?.rows), files: 1, problem: null });
+    expect(job.rows).toBeGreaterThan(0);
+    const keys = await keysIn(bucket);
+    expect(keys).toEqual([
+      expect.stringMatching(/^games\/events\/[^/]+\/20\d\d-\d\d-\d\d\/.*-1\.ndjson$/),
+      `games/events/${project.projectId}/manifest.json`,
+    ]);
+    const runs = [first, second].map(({ stderr }) => stderr().split('export_done').length - 1);
+    expect(runs.sort()).toEqual([0, 1]);
   });
 });
