@@ -15,7 +15,7 @@ import { TierEnds } from './tierEnds.ts';
 const KAFKA = '**/*.kafka.test.ts';
 const ENGINES = '**/*.int.test.ts';
 /** Compile C#, C++, Go, and Java, or install Python packages. */
-const LANGUAGES = '**/{enginePages,dataClients,pythonClient,exportReaders}.int.test.ts';
+const LANGUAGES = '**/{enginePages,dataClients,toolsPage,pythonClient,exportReaders}.int.test.ts';
 /** Files that wait for mutations of tables. */
 const MUTATIONS = '**/{eraseRows,incrementalLoads,playerSessions,truncatedLog}.int.test.ts';
 const E2E = 'test/e2e/*.test.ts';
@@ -233,7 +233,13 @@ const TIERS: readonly Tier[] = [
     order: 2,
   },
   // The tiers from here to `abuse` use much CPU time. They run in parallel with `faults`, which often waits for killed processes.
-  { name: 'languages', include: [`{services,test}/${LANGUAGES}`], isHeavy: true, order: 2 },
+  {
+    name: 'languages',
+    include: [`{services,test}/${LANGUAGES}`],
+    globalSetup: [MIGRATED],
+    isHeavy: true,
+    order: 2,
+  },
   { name: 'month', include: [MONTH], globalSetup: [MIGRATED], isHeavy: true, order: 2 },
   // `npm run test:abuse` runs the long form of the attacks.
   {

@@ -44,6 +44,14 @@ test('prints no admin token to a file, but the command for an address that signs
   expect(stdout.trim()).toBe(`${adminUrl}/#token=${adminToken}`);
 });
 
+test('prints the ClickHouse account of data teams, but no password to a file', () => {
+  const { url, reader } = shared.product.credentials.clickhouse;
+  const password = String(reader?.password);
+  expect(lineWith('data teams')).toContain(`${url}  database questlog, user reader, password in the`);
+  expect(password.length).toBeGreaterThan(20);
+  expect(shared.product.stdout()).not.toContain(password);
+});
+
 test('prints a curl command that works in a shell', async () => {
   const line = lineWith('curl ');
   const { stdout } = await run('bash', ['-c', line]);

@@ -3,25 +3,31 @@ import { relative, resolve } from 'node:path';
 import { defaultDataDir } from './config.ts';
 import type { LocalState, Ready } from './wiring.ts';
 
-/** Returns the text to print. Omits the admin token if `isTerminal` is false, because the text can go to a log file. */
+/** Returns the text to print. Omits the secrets of operators and data teams if `isTerminal` is false, because the text can go to a log file. */
 export function banner(
   ready: Ready,
   { revision, seconds, isTerminal }: { revision: string; seconds: number; isTerminal: boolean },
 ): string {
   const { service, baseUrl, adminUrl, local } = ready;
   const name = service === 'standalone' ? 'Questlog' : `Questlog ${service}`;
-  const clickhouse = local?.credentials.clickhouse;
   const lines = [
     ...(baseUrl === undefined ? [] : [`games       ${baseUrl}`]),
     `operators   ${adminUrl}${service === 'standalone' && local?.hasDemo ? signIn(local, isTerminal) : ''}`,
-    ...(clickhouse === undefined
-      ? []
-      : [`ClickHouse  ${clickhouse.url}  database ${clickhouse.database}, user ${clickhouse.username}`]),
+    ...(local === undefined ? [] : [readerLine(local, isTerminal)]),
     ...(local === undefined ? [] : [`credentials ${relative(process.cwd(), local.credentialsPath)}`]),
   ];
   const of = baseUrl === undefined ? '' : `, revision ${revision}`;
   const text = lines.map((line) => `  ${line}\n`).join('');
   return `\n${name} is ready (${seconds.toFixed(1)} s${of}).\n\n${text}${local?.hasDemo ? demo(local) : ''}\n`;
+}
+
+/** Returns the address of ClickHouse with the account that only reads, if there is one. */
+function readerLine({ credentials }: LocalState, isTerminal: boolean): string {
+  const { url, database, reader, username } = credentials.clickhouse;
+  const account = `${url}  database ${database}, user ${reader?.username ?? username}`;
+  if (reader === undefined) return `ClickHouse  ${account}`;
+  const password = isTerminal ? `password ${reader.password}` : 'password in the credentials';
+  return `data teams  ${account}, ${password}  (docs/data-tools.md)`;
 }
 
 /** Returns the part of the sign-in address that contains the admin token. Browsers do not send the part after `#`. */

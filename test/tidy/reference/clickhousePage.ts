@@ -4,6 +4,11 @@ import { code, entry, fence, list, page } from './markdown.ts';
 
 const FOLDER = 'deploy/clickhouse';
 
+/** Names of the tables and views for analysts, in the order of the console's list. */
+const TABLES_FOR_ANALYSTS = [
+  ...textOf('services/console/ui/ask/tablesForAnalysts.ts').matchAll(/'(\w+)'/g),
+].map(([, name = '']) => name);
+
 /** Tables that users query through views, and tables for internal use. */
 const BEHIND_VIEWS =
   /_(?:by_partition|versions)$|^(?:appends|erased_events|expired_sessions|received_by_process|reject_counts|retention_marks|schema_migrations)$/;
@@ -22,18 +27,19 @@ interface Relation {
   readonly engine: string;
 }
 
-/** Relations that are not on the main page, by page. */
-const PAGES = new Map([
-  ['clickhouse-reports.md', ['reports', 'report_links', 'events_with_reports', 'report_groups']],
-  ['clickhouse-operations.md', ['rejects', 'truncations', 'ledger', 'audit']],
-]);
-const MAIN_PAGE = 'clickhouse.md';
+const [MAIN_PAGE, REPORTS_PAGE, OPERATORS_PAGE] = [
+  'clickhouse.md',
+  'clickhouse-reports.md',
+  'clickhouse-operations.md',
+];
 
 /** Returns the texts of the pages by name. */
 export function clickhousePages(): Readonly<Record<string, string>> {
   const blocks = new Map<string, string[]>();
   const explained = new Map<string, { place: string; type: string }>();
-  for (const [name, relation] of relationsOfMigrations()) {
+  const place = (name: string): number => TABLES_FOR_ANALYSTS.indexOf(name) + 1 || Number.POSITIVE_INFINITY;
+  const relations = [...relationsOfMigrations()].toSorted(([one], [other]) => place(one) - place(other) || 0);
+  for (const [name, relation] of relations) {
     if (BEHIND_VIEWS.test(name)) continue;
     const path = pageOf(name);
     blocks.set(path, [...(blocks.get(path) ?? []), ...blocksOf(name, relation, explained)]);
@@ -43,23 +49,24 @@ export function clickhousePages(): Readonly<Record<string, string>> {
   });
   return {
     ...pageText(MAIN_PAGE, 'Tables and views', INTRODUCTION),
-    ...pageText('clickhouse-reports.md', 'Tables and views of bug reports', [
+    ...pageText(REPORTS_PAGE, 'Tables and views of bug reports', [
       'See [Tables and views](clickhouse.md). The time window of a report starts at `from_micros` and ends at `to_micros`, including both times.',
     ]),
-    ...pageText('clickhouse-operations.md', 'Tables and views for operators', [
-      'See [Tables and views](clickhouse.md).',
+    ...pageText(OPERATORS_PAGE, 'Tables and views for operators', [
+      'See [Tables and views](clickhouse.md). The tables `reject_counts`, `received_by_process`, `erased_events`, `expired_sessions`,\n`retention_marks`, and `appends` are for internal use. [deploy/clickhouse](../../deploy/clickhouse) defines all tables.',
     ]),
   };
 }
 
 const INTRODUCTION = [
-  'The database is `questlog`. `npm run sql`, `POST /admin/sql`, and every ClickHouse client can query it. ClickHouse also stores the texts\non this page, as comments. Columns of a view have the types of its tables. Further pages describe the tables of\n[bug reports](clickhouse-reports.md) and [the tables for operators](clickhouse-operations.md).',
+  'These tables and views are for analysts. Further pages describe [the tables of bug reports](clickhouse-reports.md) and\n[the tables for operators](clickhouse-operations.md). ClickHouse also stores the texts of this page as comments. Columns of a view have the types of its tables.',
   'In every table, `tenant_id` and `project_id` are the owner of a row. The record of a row has the position `log_partition`, `log_offset`,\nand `log_index` in the log `log_id`. A log that is created again has another id. Quotas and counts use `received_at`.',
-  'Tables whose names end in `_by_partition` or `_versions` can contain outdated rows until a merge, so query their views.\nThe tables `reject_counts`, `received_by_process`, `erased_events`, `expired_sessions`, `retention_marks`, and `appends` are for internal\nuse. [deploy/clickhouse](../../deploy/clickhouse) defines all tables.',
+  'Tables whose names end in `_by_partition` or `_versions` can contain outdated rows until a merge, so query their views.',
 ];
 
 function pageOf(relation: string): string {
-  return [...PAGES].find(([, names]) => names.includes(relation))?.[0] ?? MAIN_PAGE;
+  if (!TABLES_FOR_ANALYSTS.includes(relation)) return OPERATORS_PAGE;
+  return relation.includes('report') ? REPORTS_PAGE : MAIN_PAGE;
 }
 
 function relationsOfMigrations(): Map<string, Relation> {
@@ -75,8 +82,9 @@ function relationsOfMigrations(): Map<string, Relation> {
   return relations;
 }
 
-/** Columns and comments that only repeat the introduction. */
+/** Columns that the introduction describes, and columns for internal use. */
 const EXPLAINED = [
+  /^(?:lane|firstness|content_sha256): /,
   /^tenant_id: Tenant(?:; filter by it.*)?$/,
   /^project_id: Project(?:; filter by it.*)?$/,
   /^log_id: Id of the log that contains the record; /,

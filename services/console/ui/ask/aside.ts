@@ -1,17 +1,13 @@
 /** The lists beside the SQL editor: the questions of the data guide, and the tables with their columns. */
 import type { VNode } from 'preact';
 import type { Question } from '../../src/questions.ts';
-import { Failure, html } from '../html.ts';
+import { DocsLink, Failure, html } from '../html.ts';
 import { get, type Row } from '../request.ts';
 import { useResource, useSql } from '../resource.ts';
+import { TABLES_FOR_ANALYSTS } from './tablesForAnalysts.ts';
 
 type ColumnRow = Row<'table' | 'name' | 'type' | 'comment' | 'description'>;
 
-/** Tables for analysts, in the order of the data guide. The list shows all other tables below them. */
-const FOR_ANALYSTS = [
-  ...['game_events', 'game_sessions', 'events', 'sessions', 'players', 'builds', 'reports', 'report_links'],
-  ...['events_with_reports', 'report_groups', 'event_counts_by_minute', 'quota_usage'],
-];
 const COLUMNS = `SELECT c.table AS table, c.name AS name, c.type AS type, c.comment AS comment, t.comment AS description
   FROM system.columns AS c JOIN system.tables AS t ON t.database = c.database AND t.name = c.table
   WHERE c.database = currentDatabase() ORDER BY c.table, c.position`;
@@ -25,14 +21,15 @@ export function Questions({ onChoose }: { onChoose: (query: string) => void }): 
       ({ title, query }) =>
         html`<li key=${title}><button class="link" onClick=${() => onChoose(query)}>${title}</button></li>`,
     )}</ol>
+    <p><${DocsLink} path="docs/data-tools.md">Use a notebook or BI tool<//></p>
   </section>`;
 }
 
 export function Tables({ onInsert }: { onInsert: (name: string) => void }): VNode {
   const columns = useSql<ColumnRow>(COLUMNS);
   const tables = [...Map.groupBy(columns.value ?? [], ({ table }) => table)];
-  const isForAnalysts = ([table]: (typeof tables)[number]) => FOR_ANALYSTS.includes(table);
-  const place = ([table]: (typeof tables)[number]) => FOR_ANALYSTS.indexOf(table);
+  const isForAnalysts = ([table]: (typeof tables)[number]) => TABLES_FOR_ANALYSTS.includes(table);
+  const place = ([table]: (typeof tables)[number]) => TABLES_FOR_ANALYSTS.indexOf(table);
   const forAnalysts = tables.filter(isForAnalysts).sort((a, b) => place(a) - place(b));
   const others = tables.filter((table) => !isForAnalysts(table));
   const list = (title: string, shown: typeof tables) => html`<section aria-label=${title}>
