@@ -4,6 +4,7 @@
  */
 
 import { PLANTED_IN_BYTES } from './plantedInBytes.ts';
+import { PLANTED_IN_CLUSTERS } from './plantedInClusters.ts';
 import { PLANTED_TRUNCATIONS } from './plantedTruncations.ts';
 
 export interface PlantedBug {
@@ -310,5 +311,6 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     tests: ['services/projector/src/lostOffsets.int.test.ts'],
   },
   ...PLANTED_IN_BYTES,
+  ...PLANTED_IN_CLUSTERS,
   ...PLANTED_TRUNCATIONS,
 ];

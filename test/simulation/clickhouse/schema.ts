@@ -18,27 +18,28 @@ export interface TableSchema {
   deduplicates: boolean;
 }
 
+export interface View {
+  readonly select: string;
+  /** Parses the view when it is first queried. */
+  query(): Query;
+}
+
 export interface Schema {
   readonly tables: ReadonlyMap<string, TableSchema>;
-  /** Parses a view when it is first queried. */
-  readonly views: ReadonlyMap<string, () => Query>;
+  readonly views: ReadonlyMap<string, View>;
 }
 
 const MIGRATIONS = new URL('../../../deploy/clickhouse/', import.meta.url);
 
 export function readSchema(): Schema {
   const tables = new Map<string, TableSchema>();
-  const views = new Map<string, () => Query>();
+  const views = new Map<string, View>();
   for (const file of readdirSync(MIGRATIONS).sort()) {
     if (!file.endsWith('.sql')) continue;
     for (const statement of statementsOf(readFileSync(new URL(file, MIGRATIONS), 'utf8'))) {
       const [, view, select = ''] = /^CREATE (?:OR REPLACE )?VIEW (\w+) AS\s+(.*)$/s.exec(statement) ?? [];
       const table = /^CREATE TABLE (?:IF NOT EXISTS )?(\w+)/.exec(statement)?.[1];
-      if (view !== undefined)
-        views.set(
-          view,
-          once(() => parseQuery(select)),
-        );
+      if (view !== undefined) views.set(view, { select, query: once(() => parseQuery(select)) });
       else if (table !== undefined) tables.set(table, tableOf(statement));
       else alter(tables, statement);
     }
@@ -62,7 +63,7 @@ function once<T>(make: () => T): () => T {
   };
 }
 
-function tableOf(statement: string): TableSchema {
+export function tableOf(statement: string): TableSchema {
   const [body, behind] = parenthesised(statement, statement.indexOf('('));
   const version = /ReplacingMergeTree\((\w+)\)/.exec(behind)?.[1];
   const keys = /ORDER BY (\([^)]*\))/.exec(behind)?.[1] ?? '()';

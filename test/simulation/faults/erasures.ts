@@ -8,7 +8,7 @@ import { anErasure } from '@questlog/schemas/fixtures/builders';
 import type { Erasure } from '@questlog/schemas/topics/directoryEntry';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import type { Tables } from '../clickhouse/tables.ts';
+import type { StoredTables } from '../clickhouse/tables.ts';
 import type { SimulatedLog } from '../world/simulatedLog.ts';
 import { LATEST_MS, type World } from '../world/world.ts';
 import { lostOf, messagesOf } from './verdict.ts';
@@ -19,11 +19,11 @@ export class Erasures {
   readonly directory: Directory = emptyDirectory();
   running = 0;
   readonly #world: World;
-  readonly #tables: Tables;
+  readonly #tables: StoredTables;
   readonly #isProjected: () => boolean;
 
   /** @param isProjected true if the projector has read every topic to its end */
-  constructor(world: World, tables: Tables, isProjected: () => boolean) {
+  constructor(world: World, tables: StoredTables, isProjected: () => boolean) {
     this.#world = world;
     this.#tables = tables;
     this.#isProjected = isProjected;
@@ -97,7 +97,7 @@ export class Erasures {
 }
 
 /** Returns a sentence for each row with erased data. */
-export function erasureFindings({ erased }: Directory, log: SimulatedLog, tables: Tables): string[] {
+export function erasureFindings({ erased }: Directory, log: SimulatedLog, tables: StoredTables): string[] {
   const records = [
     ...messagesOf(log, TOPICS.events, eventsAccepted).flat(),
     ...lostOf(log, TOPICS.events, eventsAccepted),

@@ -5,6 +5,8 @@
 import type { Principal } from '@questlog/runtime/directory/directory';
 import { GROUPS, TOPICS, topicDefinitions } from '@questlog/schemas/topics/topics';
 import { Tables } from '../clickhouse/tables.ts';
+import { ClusterFaults } from '../cluster/clusterFaults.ts';
+import { SimulatedCluster } from '../cluster/simulatedCluster.ts';
 import type { Dice } from '../dice.ts';
 import { SESSION_MS } from '../world/simulatedGroup.ts';
 import { SimulatedLog } from '../world/simulatedLog.ts';
@@ -20,6 +22,10 @@ export interface Outcome {
   readonly findings: readonly string[];
   readonly acknowledged: number;
   readonly faults: number;
+  /** Faults of the nodes of a cluster of ClickHouse. */
+  readonly nodeFaults: number;
+  /** Number of clusters: 1, or 0 if ClickHouse is a single server. */
+  readonly clusters: number;
   readonly links: number;
   readonly steps: number;
 }
@@ -54,11 +60,16 @@ const QUIET_AFTER_CUTS_MS = LATEST_MS + 40_000;
 const LOOK_MS = 500;
 const MOST_ASKEW_MS = 6 * MINUTE_MS;
 
+/** One of this number of seeds runs on a cluster of ClickHouse. */
+const CLUSTER_SEEDS = 8;
+
 class FaultSimulation {
   readonly #world: World;
   readonly #dice: Dice;
   readonly #log: SimulatedLog;
-  readonly #tables = new Tables();
+  readonly #tables: Tables | SimulatedCluster;
+  /** Undefined if ClickHouse is a single server. */
+  readonly #clusterFaults: ClusterFaults | undefined;
   readonly #games: Games;
   readonly #erasures: Erasures;
   readonly #isRestoring: boolean;
@@ -77,14 +88,20 @@ class FaultSimulation {
     this.#world = world;
     const { dice } = world;
     this.#dice = dice;
-    this.#isLateAfterCuts = world.seed % 8 === 5;
-    // A log without leader epochs is embedded, and an embedded ClickHouse executes no insert late.
-    this.#log = new SimulatedLog(world, this.#isLateAfterCuts || dice.chance(0.5));
+    const cluster = world.seed % CLUSTER_SEEDS === 0 ? new SimulatedCluster(world) : undefined;
+    // The runs on a cluster have all variants, too.
+    const variant = cluster === undefined ? world.seed : world.seed / CLUSTER_SEEDS;
+    this.#isLateAfterCuts = variant % 8 === 5;
+    // A log without leader epochs is embedded. An embedded ClickHouse executes no insert late, and is no cluster.
+    const hasEpochs = this.#isLateAfterCuts || cluster !== undefined || dice.chance(0.5);
+    this.#log = new SimulatedLog(world, hasEpochs);
+    this.#tables = cluster ?? new Tables();
+    this.#clusterFaults = cluster && new ClusterFaults(world, cluster, () => this.#killAll());
     this.#log.ensureTopics(topicDefinitions(dice.from([1, 2])));
     const isProjected = () => this.#lags(PROJECTED).length === 0;
     this.#erasures = new Erasures(world, this.#tables, isProjected);
-    this.#isErasing = world.seed % 4 === 3;
-    this.#isRestoring = world.seed % 8 === 1;
+    this.#isErasing = variant % 4 === 3;
+    this.#isRestoring = variant % 8 === 1;
     const engines = {
       ...{ world, log: this.#log, tables: this.#tables },
       ...{ directory: this.#erasures.directory, isErasing: this.#isErasing },
@@ -115,17 +132,20 @@ class FaultSimulation {
     // Closes every report, including reports that were filed while the clocks were ahead.
     world.moveClocks(5 * HOUR_MS);
     await this.#delivered(this.#isCut ? QUIET_AFTER_CUTS_MS : QUIET_MS);
+    const tables = this.#tables;
     const findings =
       world.findings.length > 0
         ? world.findings
-        : verdictOn({
-            ...{ games: this.#games, log: this.#log, tables: this.#tables },
-            directory: this.#erasures.directory,
-          });
+        : [
+            ...(tables instanceof SimulatedCluster ? tables.differences() : []),
+            ...verdictOn({ games: this.#games, log: this.#log, tables, directory: this.#erasures.directory }),
+          ];
     return {
       findings: [...findings],
       acknowledged: this.#games.events.filter(({ told }) => told.length > 0).length,
       faults: this.#faults,
+      nodeFaults: this.#clusterFaults?.count ?? 0,
+      clusters: this.#clusterFaults === undefined ? 0 : 1,
       links: this.#log
         .partitionsOf(TOPICS.linkedEvents)
         .reduce((sum, { records }) => sum + records.length, 0),
@@ -172,8 +192,10 @@ class FaultSimulation {
     const moveClocks = [1, () => this.#moveClocks(dice.between(-600_000, 600_000))] as const;
     const merge = [1, () => this.#tables.merge(dice.from(MERGED))] as const;
     // A new owner of a partition does not know the failed inserts of the previous owner (decision 0020).
-    if (this.#isLateAfterCuts) return [moveClocks, merge];
+    const ofNodes = this.#clusterFaults?.deeds(this.#isLateAfterCuts) ?? [];
+    if (this.#isLateAfterCuts) return [moveClocks, merge, ...ofNodes];
     return [
+      ...ofNodes,
       [4, () => someService().kill()],
       [2, () => this.#stop(someService())],
       [2, () => someGroup()?.rebalance()],
@@ -235,11 +257,15 @@ class FaultSimulation {
       world.outside,
       'ClickHouse is restored',
       () => {
-        for (const service of this.#services) service.kill();
+        this.#killAll();
         restore();
       },
     );
     world.in(cutMs, world.outside, 'nemesis', () => this.#cut(topic));
+  }
+
+  #killAll(): void {
+    for (const service of this.#services) service.kill();
   }
 
   #cut(topic: string): void {
@@ -257,6 +283,7 @@ class FaultSimulation {
     world.troubles = NO_TROUBLES;
     this.#games.loss = 0;
     for (const ingest of this.#ingests) ingest.retire();
+    this.#clusterFaults?.end();
     world.note('all is well');
   }
 

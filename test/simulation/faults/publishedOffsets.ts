@@ -4,8 +4,10 @@ import type { ErasedData } from '@questlog/schemas/erased';
 import { unframe } from '@questlog/schemas/topics/contract';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import type { Tables } from '../clickhouse/tables.ts';
+import type { StoredTables } from '../clickhouse/tables.ts';
 import type { SimulatedLog } from '../world/simulatedLog.ts';
+
+type Rows = Pick<StoredTables, 'rowsOf' | 'uuid'>;
 
 export const PUBLISHED = 'projected_offset_versions';
 
@@ -13,7 +15,7 @@ export const PUBLISHED = 'projected_offset_versions';
  * Returns a sentence for each event record below a published offset that has no row. Skips erased events and truncated partitions, because
  * until the repair their offsets are the offsets of the lost records.
  */
-export function falseOffsets(log: SimulatedLog, tables: Tables, erased: ErasedData): string[] {
+export function falseOffsets(log: SimulatedLog, tables: Rows, erased: ErasedData): string[] {
   const ids = new Set(tables.rowsOf('events', false).map(({ id }) => id));
   return publishedOf(tables).flatMap(({ topic, partition, next_offset: nextOffset }) => {
     const { records, reusedBelow } = log.partition(topic, partition);
@@ -37,7 +39,7 @@ const PROJECTED = [
 ] as const;
 
 /** Returns a sentence for each partition whose published offset is not its end offset. */
-export function unpublished(log: SimulatedLog, tables: Tables): string[] {
+export function unpublished(log: SimulatedLog, tables: Rows): string[] {
   const published = publishedOf(tables);
   return PROJECTED.flatMap(([topic, group]) =>
     log.partitionsOf(topic).flatMap(({ number, endOffset }) => {
@@ -59,7 +61,7 @@ interface Published {
 }
 
 /** Returns the published offsets as a reader sees them, without the rows of lost records and of tables before a restore. */
-function publishedOf(tables: Tables): readonly Published[] {
+function publishedOf(tables: Rows): readonly Published[] {
   const rows = tables.rowsOf(PUBLISHED, true) as readonly unknown[] as readonly Published[];
   return rows.filter((row) => row.truncated_log_id === null && row.table_uuid === tables.uuid);
 }

@@ -20,6 +20,7 @@ import { linkerMetrics } from '@questlog/linker/metrics';
 import { projectorMetrics } from '@questlog/projector/metrics';
 import { startProjector } from '@questlog/projector/projector';
 import { watchRestoredTable } from '@questlog/runtime/clickhouse/restored/restoredTable';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { ServiceDeps } from '@questlog/runtime/consumer/serviceDeps';
 import type { Directory, Principal } from '@questlog/runtime/directory/directory';
 import { watchProjection } from '@questlog/runtime/log/projection/projection';
@@ -33,7 +34,9 @@ import { createCodec, type SchemaRegistry } from '@questlog/runtime/registry/reg
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { DEFAULT_MAX_SESSION_LINKS } from '@questlog/schemas/topics/reportLinks';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import type { Tables } from '../clickhouse/tables.ts';
+import { Tables } from '../clickhouse/tables.ts';
+import { openSimulatedCluster } from '../cluster/openCluster.ts';
+import type { SimulatedCluster } from '../cluster/simulatedCluster.ts';
 import type { SimulatedLog } from '../world/simulatedLog.ts';
 import { storeOf } from '../world/simulatedStore.ts';
 import type { Process, World } from '../world/world.ts';
@@ -50,7 +53,7 @@ export interface Ingest {
 export interface Engines {
   readonly world: World;
   readonly log: SimulatedLog;
-  readonly tables: Tables;
+  readonly tables: Tables | SimulatedCluster;
   readonly directory: Directory;
   /** True if sessions are erased during the run. */
   readonly isErasing: boolean;
@@ -136,22 +139,31 @@ export class Service<T = unknown> {
       if (!(error instanceof Unavailable)) world.findings.push(`${process.name} failed: ${stackOf(error)}`);
       this.kill();
     };
-    const deps: ServiceDeps = {
+    const onInsert = (table: string): void => {
+      const stored = tables instanceof Tables ? tables : tables.durable;
+      if (table === PUBLISHED) world.findings.push(...falseOffsets(log, stored, erased));
+    };
+    const logger = loggerOf(world);
+    const deps = {
       log: log.of(process),
-      store: storeOf(world, tables, process, (table) => {
-        if (table === PUBLISHED) world.findings.push(...falseOffsets(log, tables, erased));
-      }),
       registry,
       clock: world.clock,
-      logger: loggerOf(world),
+      logger,
       health: createHealth(),
       visible: { cached: erased, latest: async () => erased },
     };
+    const open = async (): Promise<Store> =>
+      tables instanceof Tables
+        ? storeOf(world, tables, process, onInsert)
+        : await openSimulatedCluster(world, tables, process, logger, onInsert);
     world.in(world.dice.between(0, 50), process, 'starts', () => {
-      this.#start(deps).then(({ failed: later, it }) => {
-        this.running = it;
-        later.catch(failed);
-      }, failed);
+      open()
+        .then((store) => this.#start({ ...deps, store }))
+        .then(({ failed: later, it }) => {
+          this.running = it;
+          later.catch(failed);
+        })
+        .catch(failed);
     });
     return process;
   }

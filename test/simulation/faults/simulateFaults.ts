@@ -1,7 +1,8 @@
 /**
  * `npm run simulate:faults -- --seeds N [--first S] [--trace]`: simulates ingest, projector, and linker with faults. Prints the
  * command that repeats a failing seed; `--trace` prints its steps. `--plant 'name'` plants a bug first. `--planted` plants each
- * bug in turn, and prints the number of seeds until the bug was found.
+ * bug in turn, and prints the number of seeds until the bug was found. `--every 8` runs only the seeds 8, 16, and so on, which
+ * have a cluster of ClickHouse.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,6 +18,7 @@ const { values } = parseArgs({
     seeds: { type: 'string', default: '3000' },
     first: { type: 'string', default: '1' },
     enough: { type: 'string', default: '10' },
+    every: { type: 'string', default: '1' },
     trace: { type: 'boolean', default: false },
     jobs: { type: 'string', default: `${availableParallelism()}` },
     plant: { type: 'string' },
@@ -46,7 +48,8 @@ async function runJobs(jobs: number): Promise<boolean> {
   const runs = Array.from({ length: jobs }, async (_, job) => {
     const first = Number(values.first) + job * share;
     const seeds = Math.min(share, Number(values.first) + Number(values.seeds) - first);
-    const args = ['--jobs', '1', '--seeds', `${seeds}`, '--first', `${first}`, '--enough', values.enough];
+    const range = ['--seeds', `${seeds}`, '--first', `${first}`, '--every', values.every];
+    const args = ['--jobs', '1', ...range, '--enough', values.enough];
     const run = [...FOR_MANY_SEEDS, fileURLToPath(import.meta.url), ...args];
     const child = spawn(process.execPath, run, { stdio: 'inherit' });
     const [code] = await once(child, 'exit');
@@ -64,7 +67,8 @@ function secondsSince(startedAtMs: number): string {
 async function runSeeds(): Promise<boolean> {
   if (values.plant !== undefined) plant(values.plant);
   const { simulateFaults } = await import('./faultSimulation.ts');
-  const simulate = async (seed: number): Promise<Outcome> => {
+  const simulate = async (number: number): Promise<Outcome> => {
+    const seed = number * Number(values.every);
     const outcome = await simulateFaults(seed, values.trace ? say : undefined);
     if (outcome.findings.length > 0) say(`npm run simulate:faults -- --seeds 1 --first ${seed} --trace`);
     for (const finding of outcome.findings.slice(0, MAX_SAID)) say(`  ${finding}`);
@@ -77,7 +81,7 @@ async function runSeeds(): Promise<boolean> {
     Number(values.seeds),
     Number(values.enough),
   );
-  const said = (['acknowledged', 'links', 'faults', 'steps'] as const).map(
+  const said = (['acknowledged', 'links', 'faults', 'nodeFaults', 'clusters', 'steps'] as const).map(
     (what) => `${total(outcomes, (outcome) => outcome[what])} ${what}`,
   );
   say(
@@ -90,18 +94,8 @@ async function runSeeds(): Promise<boolean> {
 async function runPlanted(): Promise<boolean> {
   let isAllFound = true;
   for (const { name } of SEEN) {
-    const args = [
-      '--jobs',
-      '1',
-      '--seeds',
-      values.seeds,
-      '--first',
-      values.first,
-      '--enough',
-      '1',
-      '--plant',
-      name,
-    ];
+    const range = ['--seeds', values.seeds, '--first', values.first, '--every', values.every];
+    const args = ['--jobs', '1', ...range, '--enough', '1', '--plant', name];
     const told = toldBy([fileURLToPath(import.meta.url), ...args]);
     const seeds = /^(\d+) seeds .* 1 failed/m.exec(told)?.[1];
     isAllFound &&= seeds !== undefined;

@@ -8,7 +8,7 @@ import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { type ReportLink, reportLinks } from '@questlog/schemas/topics/reportLinks';
 import { sessionRegistered } from '@questlog/schemas/topics/sessionRegistered';
 import { APPEND_ID_HEADER, TOPICS } from '@questlog/schemas/topics/topics';
-import type { Tables } from '../clickhouse/tables.ts';
+import type { StoredTables } from '../clickhouse/tables.ts';
 import { findingsOn } from '../linkOracle.ts';
 import type { SimulatedLog } from '../world/simulatedLog.ts';
 import { erasureFindings } from './erasures.ts';
@@ -17,7 +17,7 @@ import type { Games, SentEvent, Told } from './games.ts';
 export interface Played {
   readonly games: Games;
   readonly log: SimulatedLog;
-  readonly tables: Tables;
+  readonly tables: StoredTables;
   readonly directory: Directory;
 }
 
@@ -149,7 +149,7 @@ function reportFindings({ games, log, tables, directory: { erased } }: Played): 
 }
 
 /** Compares each rollup with a recount. */
-function countFindings(tables: Tables): string[] {
+function countFindings(tables: StoredTables): string[] {
   const place = 'log_id, log_partition';
   const pairs = [
     [
@@ -216,7 +216,7 @@ function linkTableFindings({ log, tables }: Played): string[] {
     .map((link) => `link ${link} is ${states.get(link)} in the table and ${last.get(link)} in the log`);
 }
 
-function truncationFindings(tables: Tables): string[] {
+function truncationFindings(tables: StoredTables): string[] {
   const open = tables.query('SELECT topic, log_partition FROM truncations FINAL WHERE repaired = 0');
   return open.map((row) => `a truncation is not repaired: ${JSON.stringify(row)}`);
 }

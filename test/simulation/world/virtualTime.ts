@@ -67,6 +67,7 @@ export function installVirtualTime(world: World): () => void {
       clearTimeout: clear,
       clearInterval: clear,
     }),
+    replace(Math, { random: () => world.dice.between(0, 2 ** 31 - 1) / 2 ** 31 }),
     replace(performance, { now: () => world.nowMs }),
     replace(AbortSignal, { timeout: (ms: number) => timeoutSignal(ms) }),
     replace(timers, { setTimeout: delay }),

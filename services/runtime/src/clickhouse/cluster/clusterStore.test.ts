@@ -40,11 +40,20 @@ function answerOf(url: string, sql: string): unknown[] {
   return [];
 }
 
+function namesOf(url: string): unknown {
+  const [shard, replica] = NODES[url] ?? [];
+  return { shard, replica };
+}
+
 const UNKNOWN_TABLE = { code: '60', type: 'UNKNOWN_TABLE', message: 'Unknown table' };
 
-/** Addresses of nodes that do not answer, that cannot fetch parts, or that have no tables. */
+/**
+ * Addresses of nodes that do not answer, that cannot fetch parts, that have no tables, or that another node reaches although they
+ * lack rows.
+ */
 function noFaults() {
-  return { down: new Set<string>(), lagging: new Set<string>(), empty: new Set<string>() };
+  const none = (): Set<string> => new Set();
+  return { down: none(), lagging: none(), empty: none(), reachable: none() };
 }
 
 async function aClusterStore(faults = noFaults()) {
@@ -60,7 +69,10 @@ async function aClusterStore(faults = noFaults()) {
     };
     return {
       ...{ database: 'games', insertsEndWithinMs: 0 },
-      query: <Row>(sql: string) => answer(sql, answerOf(url, sql) as Row[]),
+      query: <Row>(sql: string) => {
+        const others = sql.includes('clusterAllReplicas') ? [...faults.reachable].map(namesOf) : undefined;
+        return answer(sql, (others ?? answerOf(url, sql)) as Row[]);
+      },
       queryRaw: () => Promise.reject(new Error('not used')),
       stream: () => Promise.reject(new Error('not used')),
       command: (sql) => {
@@ -144,6 +156,15 @@ test.each(['down', 'lagging', 'empty'] as const)(
     await store.close();
   },
 );
+
+test('reads reject the rows of all shards while ClickHouse can choose a replica that lacks rows', async () => {
+  const { store, faults } = await aClusterStore();
+  faults.lagging.add('http://b');
+  faults.reachable.add('http://b');
+  await expect(store.query(EVENTS)).rejects.toThrow('ClickHouse: b of shard 1 does not have all rows yet');
+  expect(await store.query(SESSIONS)).toEqual([]);
+  await store.close();
+});
 
 test('a deletion can continue later if a node has no tables, and the error names the node', async () => {
   const { store, faults } = await aClusterStore();
