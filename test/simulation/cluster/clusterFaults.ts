@@ -43,11 +43,10 @@ export class ClusterFaults {
 
   /** Ends all faults. */
   end(): void {
-    const { nowMs } = this.#world;
     this.#cluster.cuts.clear();
     this.#cluster.isKeeperDown = false;
     for (const node of this.#cluster.nodes) {
-      node.pausedUntilMs = Math.min(node.pausedUntilMs, nowMs);
+      node.resume();
       node.lagsUntilMs = 0;
       if (node.state === 'killed') this.#start(node);
     }
@@ -86,6 +85,7 @@ export class ClusterFaults {
     this.#note(`${node.url} is paused for ${forMs}`);
     node.pause(this.#world.nowMs, forMs);
     this.#in(forMs, () => {
+      if (node.answers(this.#world.nowMs)) node.resume();
       if (forMs > SESSION_MS && node.answers(this.#world.nowMs)) this.#return(node);
       this.#cluster.changed();
     });

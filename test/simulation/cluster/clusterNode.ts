@@ -15,8 +15,10 @@ export class ClusterNode {
   readOnlyUntilMs = 0;
   /** Time until which the node fetches no parts and applies no mutations. */
   lagsUntilMs = 0;
-  pausedUntilMs = 0;
   #pausedAtMs = 0;
+  #pausedUntilMs = 0;
+  /** Work that waits until the node is no longer paused. */
+  readonly #suspended: (() => void)[] = [];
   /** Functions that end the open requests of the node with an error. */
   readonly requests = new Set<() => void>();
 
@@ -29,18 +31,30 @@ export class ClusterNode {
   pause(nowMs: number, forMs: number): void {
     if (!this.answers(nowMs)) return;
     this.#pausedAtMs = nowMs;
-    this.pausedUntilMs = nowMs + forMs;
+    this.#pausedUntilMs = nowMs + forMs;
+  }
+
+  /** Continues a paused node with the work that waits. */
+  resume(): void {
+    this.#pausedUntilMs = 0;
+    for (const run of this.#suspended.splice(0)) run();
+  }
+
+  /** Runs the work when the node is not paused. */
+  whenRunning(nowMs: number, run: () => void): void {
+    if (nowMs < this.#pausedUntilMs) this.#suspended.push(run);
+    else run();
   }
 
   /** Ends the requests like a process that was killed. */
   kill(): void {
-    this.pausedUntilMs = 0;
+    this.resume();
     for (const end of this.requests) end();
     this.requests.clear();
   }
 
   answers(nowMs: number): boolean {
-    return this.state === 'running' && nowMs >= this.pausedUntilMs;
+    return this.state === 'running' && nowMs >= this.#pausedUntilMs;
   }
 
   /** True if the node can use Keeper. */

@@ -70,8 +70,8 @@ async function request<T>(
   const fail = (why: string): void => reject(new Unavailable(`${named}: ${why}`));
   const answer = (tell: () => void): void => {
     node.requests.delete(breakOff);
-    const delayMs = Math.max(0, node.pausedUntilMs - world.nowMs) + world.dice.between(0, 20) / 10;
-    world.in(delayMs, by, `${named}: answered`, tell);
+    const delayMs = world.dice.between(0, 20) / 10;
+    node.whenRunning(world.nowMs, () => world.in(delayMs, by, `${named}: answered`, tell));
   };
   const reply: Reply<T> = {
     done: (value) => answer(() => resolve(value)),
@@ -90,9 +90,9 @@ async function request<T>(
     }
   };
   const arrive = (): void => {
-    const waitMs = node.pausedUntilMs - world.nowMs;
-    if (waitMs > 0) world.in(waitMs, world.outside, `${by.name}: ${named}`, arrive);
-    else if (world.nowMs - sentAtMs <= OLDEST_REQUEST_MS) start();
+    node.whenRunning(world.nowMs, () => {
+      if (world.nowMs - sentAtMs <= OLDEST_REQUEST_MS) start();
+    });
   };
   const forgetLimit = world.in(CLIENT_LIMIT_MS, by, `${named}: not answered`, () =>
     fail('no answer in time'),

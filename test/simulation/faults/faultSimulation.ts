@@ -52,6 +52,8 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DELIVERED_WITHIN_MS = 4 * MINUTE_MS;
 /** Time without new records after which all work is done. */
 const QUIET_MS = 7_000;
+/** Quiet time on a cluster, on which a lookup waits up to 10 s for a node that was paused. */
+const QUIET_ON_CLUSTER_MS = 15_000;
 /**
  * Quiet time after truncations. A repair waits until inserts can no longer take effect late. Then, a lookup that waits for lost
  * records gives up after 30 s.
@@ -131,7 +133,8 @@ class FaultSimulation {
     await this.#delivered(LOOK_MS);
     // Closes every report, including reports that were filed while the clocks were ahead.
     world.moveClocks(5 * HOUR_MS);
-    await this.#delivered(this.#isCut ? QUIET_AFTER_CUTS_MS : QUIET_MS);
+    const quietMs = this.#clusterFaults === undefined ? QUIET_MS : QUIET_ON_CLUSTER_MS;
+    await this.#delivered(this.#isCut ? QUIET_AFTER_CUTS_MS : quietMs);
     const tables = this.#tables;
     const findings =
       world.findings.length > 0
