@@ -12,7 +12,7 @@ export interface LargeProject {
 const MAX_ROWS_PER_INSERT = 250_000;
 
 /** Inserts the sessions and events of the project. Every tenth event is linked to a report. */
-export async function fillProject(clickhouse: TestServer, of: LargeProject): Promise<void> {
+export async function fillProject(clickhouse: Pick<TestServer, 'ask'>, of: LargeProject): Promise<void> {
   for (const rows of portions(of.sessions)) await clickhouse.ask(sessionsInsert(of, rows));
   for (const rows of portions(of.events)) await clickhouse.ask(eventsInsert(of, rows));
   for (const rows of portions(of.events / 10)) await clickhouse.ask(linksInsert(of, rows));

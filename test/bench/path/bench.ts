@@ -1,10 +1,12 @@
 /**
  * `npm run bench`: compares Questlog's ingest with other servers that accept the same events, in one run on one machine.
  * `--against COMMIT` compares it with a commit, `--flat` with larger deployments, and `--rest` measures it without requests.
- * `--sizing` measures all processes of a deployment, and `--traces` the cost of traces. Starts and ends all processes.
+ * `--sizing` measures all processes of a deployment, `--traces` the cost of traces, and
+ * `--cluster` clusters of ClickHouse. Starts and ends all processes.
  */
 import { loadavg } from 'node:os';
 import { messageOf } from '@questlog/runtime/process/errors';
+import { measureCluster } from '../cluster/measureCluster.ts';
 import { measureFlat } from '../flat/measureFlat.ts';
 import { measureKinds } from '../kinds/measureKinds.ts';
 import { type Peer, startAfternoon, startCollector, startFloor } from '../peers/peer.ts';
@@ -53,6 +55,8 @@ async function run(args: readonly string[]): Promise<void> {
 
 async function measure(options: PathOptions, loadBefore: number): Promise<BenchResults> {
   if (options.rest) return { rest: await measureRest(machineFacts(loadBefore), { ending, say }) };
+  if (options.cluster)
+    return { cluster: await measureCluster({ ...options, ending, say }, machineFacts(loadBefore)) };
   say('the broker starts');
   const stack = await startBenchStack(ending);
   const facts = factsOf(stack, options, loadBefore);

@@ -1,5 +1,6 @@
 /** Defines the results of the benchmark, reads and writes them as JSON, and computes medians. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import type { ClusterResult } from '../cluster/measureCluster.ts';
 import type { FlatResult } from '../flat/measureFlat.ts';
 import type { KindsResult } from '../kinds/measureKinds.ts';
 import type { PeerName } from '../peers/peer.ts';
@@ -18,6 +19,7 @@ export interface BenchResults {
   readonly rest?: RestResult;
   readonly sizing?: SizingResult;
   readonly traces?: TracesResult;
+  readonly cluster?: ClusterResult;
 }
 
 /** Returns the results by machine. */

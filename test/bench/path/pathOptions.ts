@@ -50,21 +50,25 @@ export function pathOptions(args: readonly string[]) {
       rest: { type: 'boolean', default: false },
       sizing: { type: 'boolean', default: false },
       traces: { type: 'boolean', default: false },
+      cluster: { type: 'boolean', default: false },
+      /** Rows of the table `events` for the queries of `--cluster`. */
+      events: { type: 'string', default: '20000000' },
     },
   });
-  const { against, flat, rest, sizing, traces } = values;
+  const { against, flat, rest, sizing, traces, cluster } = values;
   const [seconds, runs] = [Number(values.seconds), Number(values.runs)];
   if (!(seconds > 0 && Number.isInteger(runs) && runs > 0))
     throw new Error('--seconds: a number above 0; --runs: a whole number above 0');
-  const alone = [against !== undefined, flat, rest, sizing, traces].filter(Boolean).length;
-  if (alone > 1) throw new Error('--against, --flat, --rest, --sizing, and --traces exclude each other');
-  if (alone === 1 && !traces && runs > 1)
+  const alone = [against !== undefined, flat, rest, sizing, traces, cluster].filter(Boolean).length;
+  if (alone > 1)
+    throw new Error('--against, --flat, --rest, --sizing, --traces, and --cluster exclude each other');
+  if (alone === 1 && !traces && !cluster && runs > 1)
     throw new Error('--against, --flat, --rest, and --sizing go without --runs');
   const rows = values.rows ?? (flat ? FLAT_ROWS : traces ? KIND_ROWS : Object.keys(TO_REACH).join(','));
   const kindRows = (values.rows ?? KIND_ROWS).split(',').map(shapeOf);
   return {
     ...values,
-    ...{ seconds, runs },
+    ...{ seconds, runs, events: Number(values.events) },
     shapes: rows.split(',').map(shapeOf),
     kindShapes: kindRows.flatMap((shape) => KIND_NAMES.map((kind): KindShape => ({ ...shape, kind }))),
   };

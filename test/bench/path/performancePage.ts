@@ -1,5 +1,6 @@
 /** Builds `docs/evidence/performance.md` from the results of the benchmarks. */
 import { fileURLToPath } from 'node:url';
+import { CLUSTER_WORDS, clusterReport } from '../cluster/clusterReport.ts';
 import { FLAT_WORDS, flatReport } from '../flat/flatReport.ts';
 import { kindsReport } from '../kinds/kindsReport.ts';
 import { restReport } from '../rest/restReport.ts';
@@ -77,6 +78,12 @@ latencies p50/p99 in ms. For the latencies, every server gets half of the maximu
     flags: '--traces --runs 3 --seconds 60',
     words: TRACES_WORDS,
     report: ({ traces }) => traces && tracesReport(traces),
+  },
+  {
+    title: 'ClickHouse cluster',
+    flags: '--cluster --runs 5',
+    words: CLUSTER_WORDS,
+    report: ({ cluster }) => cluster && clusterReport(cluster),
   },
   {
     title: 'At rest',
