@@ -139,6 +139,8 @@ export class ClusterFaults {
     this.#world.note(`${node.url} is replaced`);
     this.#cluster.dropLostParts();
     node.state = 'running';
+    // A new replica needs time to fetch all parts.
+    node.lagsUntilMs = this.#world.nowMs + this.#between(0, LONGEST_OUTAGE_MS);
     this.#cluster.announceAllTo(node);
     this.#restartQuestlog();
   }
