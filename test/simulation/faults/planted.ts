@@ -11,6 +11,8 @@ const UNSEEN: Readonly<Record<string, string>> = {
     'in runs with truncations and late inserts, a partition keeps its owner',
   'quota reservation kept':
     'flags near the quota are not checked, because they may change early or late after a crash',
+  'result of a lagging replica accepted':
+    'a later look-up finds the events that a look-up in a lagging replica missed',
   'retry of the oldest key missed': 'a run is too short for the eviction of a key',
   'events of another tenant linked': 'sessions of two tenants never have the same id',
 };
