@@ -4,13 +4,13 @@
  */
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type Bench, openBench } from '@questlog/projector/testing/projectorBench';
 import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
 import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { openStore, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
+import { until } from '@questlog/runtime/log/contract/harness';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
@@ -159,8 +159,6 @@ async function measureProjectors(
   }));
 }
 
-const POLL_MS = 100;
-
 /** Appends records, and returns the CPU time in which a new projector stores their events. */
 async function projectorMicros(bench: Bench, records: number): Promise<number> {
   for (let partition = 0; partition < PARTITIONS; partition++) {
@@ -176,7 +174,7 @@ async function projectorMicros(bench: Bench, records: number): Promise<number> {
   }
   const before = process.cpuUsage();
   const projector = await bench.start(bench.store);
-  while (await isBehind(bench)) await Promise.race([delay(POLL_MS), projector.failed]);
+  await Promise.race([until(() => isProjected(bench)), projector.failed]);
   const { user, system } = process.cpuUsage(before);
   await projector.stop();
   return user + system;
@@ -184,10 +182,10 @@ async function projectorMicros(bench: Bench, records: number): Promise<number> {
 
 const OWNER = { tenantId: randomUUID(), projectId: randomUUID() };
 
-async function isBehind({ log }: Bench): Promise<boolean> {
+async function isProjected({ log }: Bench): Promise<boolean> {
   const committed = await log.committed(GROUPS.projectEvents, TOPICS.events);
   const ends = await log.endOffsets(TOPICS.events);
-  return ends.some((end, partition) => (committed[partition]?.offset ?? 0) < end);
+  return ends.every((end, partition) => (committed[partition]?.offset ?? 0) >= end);
 }
 
 async function fill({ shards, nodes }: Deployment, large: LargeProject): Promise<void> {
