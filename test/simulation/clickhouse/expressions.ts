@@ -136,6 +136,7 @@ const AGGREGATES: ReadonlyMap<string, (values: readonly unknown[]) => unknown> =
   Object.entries({
     count: (values: readonly unknown[]) => values.length,
     sum: (values: readonly unknown[]) => values.reduce<number>((sum, value) => sum + Number(value), 0),
+    min: (values: readonly unknown[]) => Math.min(...values.map(Number)),
     max: (values: readonly unknown[]) => Math.max(...values.map(Number)),
     maxOrNull: (values: readonly unknown[]) => (values.length === 0 ? null : Math.max(...values.map(Number))),
     minOrNull: (values: readonly unknown[]) => (values.length === 0 ? null : Math.min(...values.map(Number))),

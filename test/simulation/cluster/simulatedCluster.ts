@@ -23,8 +23,9 @@ export const CLUSTER = 'simulated';
 export const DATABASE = 'questlog';
 const SHARDS = ['1', '2'];
 const REPLICAS = ['a', 'b'];
-const PARTITION_SHARDS = `CREATE TABLE partition_shards (log_partition UInt32, shard String, version UInt32)
-  ENGINE = ReplacingMergeTree(version) ORDER BY (log_partition)`;
+const PARTITION_SHARDS = `CREATE TABLE partition_shards
+  (log_partition UInt32, shard String, version UInt32, takes_effect_at DateTime64(3, 'UTC'))
+  ENGINE = MergeTree ORDER BY (log_partition, version, shard)`;
 /** More partitions than a simulated topic has. */
 const PARTITIONS = 16;
 /** Pause before a node tries again to fetch a part or to apply a mutation. */
@@ -71,6 +72,7 @@ export class SimulatedCluster implements StoredTables {
       log_partition: partition,
       shard: SHARDS[partition % SHARDS.length],
       version: 0,
+      takes_effect_at: 0,
     }));
     this.#tables.get('partition_shards')?.reset(assignments);
   }
