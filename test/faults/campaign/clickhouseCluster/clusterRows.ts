@@ -173,17 +173,18 @@ async function plantReplacement(site: Site): Promise<Planted> {
   return { counts: { replaced: 1 } };
 }
 
-/** Restarts the services, one after the other, with the present addresses of the nodes. */
+/** Starts services with the present addresses of the nodes, and stops the earlier services. */
 async function restartServices(site: Site): Promise<void> {
   const { engines } = groundOf(site, ClusterGround);
   const { deployment } = site.trial;
   const settings = clickhouseSettings(engines, deployment.name);
-  for (const service of deployment.services.filter(({ isUp }) => isUp)) {
-    await deployment.start(service.name, settings);
+  const earlier = deployment.services.filter(({ isUp }) => isUp);
+  await Promise.all(earlier.map(({ name }) => deployment.start(name, settings)));
+  await keepSecondRows(deployment);
+  for (const service of earlier) {
     await service.leave();
     await service.stop();
   }
-  await keepSecondRows(deployment);
 }
 
 async function plantLateInserts(site: Site): Promise<Planted> {
