@@ -16,8 +16,8 @@ If a check then fails, the run counts as failed for each fault.`;
 
 /** Text before the rows of a group. */
 const NOTES: Readonly<Record<string, string>> = {
-  'ClickHouse cluster': `The cluster has two shards of two replicas and one keeper. A run checks every replica. No run used ClickHouse's images (the
-keeper was ZooKeeper) or added a shard.`,
+  'ClickHouse cluster': `The cluster has two shards of two replicas and one keeper. A run checks every replica. No run used ClickHouse's images, and
+the keeper was ZooKeeper.`,
 };
 
 const LATE_COMMIT =

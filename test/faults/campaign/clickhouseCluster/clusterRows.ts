@@ -27,6 +27,7 @@ const BAD_MS = { least: 3_000, most: 20_000 };
 const INSERTS_HIT = 0.2;
 const ERASED_WITHIN_MS = 240_000;
 const ERASED_EVENTS = 20;
+const MOVED_WITHIN_MS = 240_000;
 const NODES = 4;
 /** Makes ClickHouse delete replaced parts within seconds, so that an erasure ends soon. */
 const FAST_CLEANUP = `old_parts_lifetime = 1, cleanup_delay_period = 1, max_cleanup_delay_period = 1,
@@ -56,6 +57,13 @@ export const CLICKHOUSE_CLUSTER: readonly Row[] = [
     // The other rows share a cluster of the first four nodes.
     ground: (own) => onCluster(own),
     plant: plantReplacement,
+  },
+  {
+    name: 'shard-added',
+    does: 'Adds a shard of two replicas, and moves partitions to the shard.',
+    runs: RUNS,
+    ground: (own) => onCluster(own),
+    plant: plantNewShard,
   },
   {
     name: 'cut-replicas',
@@ -171,6 +179,25 @@ async function plantReplacement(site: Site): Promise<Planted> {
     await beside?.command(`SYSTEM DROP REPLICA '${name}' FROM DATABASE ${deployment.name}`);
   await restartServices(site);
   return { counts: { replaced: 1 } };
+}
+
+/** Follows the steps of `docs/operating/runbooks/add-shard.md`. */
+async function plantNewShard(site: Site): Promise<Planted> {
+  const { faults, nodes } = groundOf(site, ClusterGround);
+  const { deployment } = site.trial;
+  nodes.push(...(await faults.addShard(2, { restart: false })));
+  await restartServices(site);
+  await faults.restartOutdated();
+  const [operations] = deployment.running('operations');
+  const move = { partitions: [0, 1], shard: '3' };
+  const answer = await operations?.admin('POST', '/admin/clickhouse/moves', move);
+  if (answer?.status !== 200) throw new Error(`the move was answered ${answer?.status}: ${answer?.text()}`);
+  await eventually(
+    () => deployment.sql('SELECT DISTINCT log_partition FROM events_local', nodes.at(-1)),
+    ({ length }) => length === move.partitions.length,
+    MOVED_WITHIN_MS,
+  );
+  return { counts: { 'partitions moved': move.partitions.length } };
 }
 
 /** Starts services with the present addresses of the nodes, and stops the earlier services. */
