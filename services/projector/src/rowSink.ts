@@ -37,7 +37,9 @@ export async function insertBlock<Row extends DecodedRecord<unknown>>(
   // After a truncation, new records reuse the offsets of lost records. With the suffix, the deduplication tokens of the new
   // records differ from the tokens of the lost records.
   const truncationSuffix = source.orphanIds.length === 0 ? '' : `/${source.orphanIds.length}`;
-  const token = `${source.logId}/${block.topic}/${source.partition}/${block.start}-${block.end}${truncationSuffix}`;
+  // The token does not contain the end of the block. If the commit of a block is lost, the next owner of the partition builds a
+  // block with the same start and possibly another end. ClickHouse then drops a late insert of the previous owner.
+  const token = `${source.logId}/${block.topic}/${source.partition}/${block.start}${truncationSuffix}`;
   const rowsOf = (wanted: (offset: number) => boolean): Buffer => {
     const rows = records
       .filter(({ offset }) => wanted(offset))
