@@ -127,6 +127,23 @@ test('limits the execution time of queries, so that ClickHouse ends abandoned on
   expect(urls.map(({ searchParams }) => searchParams.get('max_execution_time'))).toEqual(['60', '30', null]);
 });
 
+test.each([
+  ['159', 'TIMEOUT_EXCEEDED'],
+  ['242', 'TABLE_IS_READ_ONLY'],
+  ['285', 'TOO_FEW_LIVE_REPLICAS'],
+  ['319', 'UNKNOWN_STATUS_OF_INSERT'],
+  ['999', 'KEEPER_EXCEPTION'],
+])('an insert that fails with the error %s (%s) is repeated', async (code, name) => {
+  const store = await aStoreOn((request, response) => {
+    request.resume().on('end', () => {
+      response.writeHead(500, { 'X-ClickHouse-Exception-Code': code });
+      response.end(`Code: ${code}. DB::Exception: failed. (${name})`);
+    });
+  });
+  const insert = store.insert({ table: 't', columns: ['x'], rows: Buffer.from('x') });
+  await expect(insert).rejects.toThrow(Unavailable);
+});
+
 test('reports an error of ClickHouse before and after the first rows, and a response that is not complete', async () => {
   const tooManyRows = 'Code: 396. DB::Exception: Limit for result exceeded. (TOO_MANY_ROWS_OR_BYTES)';
   let answer: (response: ServerResponse) => void = () => {};

@@ -121,6 +121,11 @@ export interface StoreOptions {
   readonly caPem?: string;
   /** Settings of ClickHouse for every request. */
   readonly querySettings?: Readonly<Record<string, string | number>>;
+  /**
+   * Maximum time until ClickHouse starts an insert. ClickHouse rejects a later insert, for example an insert that waits in a
+   * socket while the server is suspended. Undefined if inserts have no such limit.
+   */
+  readonly insertsStartWithinMs?: number;
 }
 
 /** Maximum number of ids in one query. More ids would exceed the server's size limit for a query parameter. */
@@ -139,11 +144,19 @@ const INSERT_TIME_LIMIT = { max_execution_time: REQUEST_TIMEOUT_MS / 1000 };
 const WAIT_END_OF_QUERY = { wait_end_of_query: 1 } as const;
 /** Maximum time until a process detects that another process has become the owner of a Kafka partition. */
 const LOSS_DETECTION_MS = 5_000;
+/** Maximum difference between the clocks of ClickHouse and Questlog if inserts have a time limit for their start. */
+export const MAX_CLOCK_DIFFERENCE_MS = 2_000;
+/**
+ * ClickHouse's default time after which Keeper ends the session of a suspended server. A server without its session cannot finish
+ * an insert into a replicated table.
+ */
+const KEEPER_SESSION_MS = 30_000;
 const MAX_CONNECTIONS = 16;
 /** Maximum number of connections for streams. They are separate, so that a slow reader of a stream cannot delay an insert. */
 const MAX_STREAM_CONNECTIONS = 2;
 
-export function openStore({ caPem = '', querySettings = {}, ...options }: StoreOptions): AddressedStore {
+export function openStore(storeOptions: StoreOptions): AddressedStore {
+  const { caPem = '', querySettings = {}, insertsStartWithinMs, ...options } = storeOptions;
   const clientOptions = {
     ...options,
     clickhouse_settings: querySettings,
@@ -162,7 +175,7 @@ export function openStore({ caPem = '', querySettings = {}, ...options }: StoreO
     maxConnections: MAX_CONNECTIONS,
     timeoutMs: REQUEST_TIMEOUT_MS,
   });
-  const inserter = new Inserter(client);
+  const inserter = new Inserter(client, insertsStartWithinMs);
   const querying = new RunningCalls('clickhouse_query_connections', MAX_CONNECTIONS);
   const writing = new RunningCalls('clickhouse_write_connections', MAX_CONNECTIONS);
   const { url, username, database } = options;
@@ -200,7 +213,7 @@ export function openStore({ caPem = '', querySettings = {}, ...options }: StoreO
         return addAbortSignal(signal, (await streams.exec(request)).stream);
       }),
     command: (sql) => translateErrors(() => writing.run(() => inserter.command(sql))),
-    insertsEndWithinMs: LOSS_DETECTION_MS + REQUEST_TIMEOUT_MS,
+    insertsEndWithinMs: insertsEndWithinMs(insertsStartWithinMs),
     insert: (insert) => translateErrors(() => writing.run(() => inserter.insert(insert)), insertFailure),
     ping: async () => (await client.ping({ select: true })).success,
     close: async () => {
@@ -209,6 +222,12 @@ export function openStore({ caPem = '', querySettings = {}, ...options }: StoreO
       await client.close();
     },
   };
+}
+
+function insertsEndWithinMs(startWithinMs: number | undefined): number {
+  const endWithinMs = LOSS_DETECTION_MS + REQUEST_TIMEOUT_MS;
+  if (startWithinMs === undefined) return endWithinMs;
+  return endWithinMs + startWithinMs + MAX_CLOCK_DIFFERENCE_MS + KEEPER_SESSION_MS;
 }
 
 /** Counts running calls, including calls that wait for one of `limit` connections. */
@@ -238,10 +257,12 @@ class RunningCalls implements BoundedResource {
 
 class Inserter {
   readonly #client: ClickHouseClient;
+  readonly #startWithinMs: number | undefined;
   #isBefore262 = false;
 
-  constructor(client: ClickHouseClient) {
+  constructor(client: ClickHouseClient, startWithinMs: number | undefined) {
     this.#client = client;
+    this.#startWithinMs = startWithinMs;
   }
 
   insert(insert: Insert): Promise<void> {
@@ -276,7 +297,7 @@ class Inserter {
   async #send(insert: Insert, mode: Readonly<Record<string, string>>): Promise<void> {
     const token = insert.deduplicationToken;
     const result = await this.#client.exec({
-      query: `INSERT INTO ${insert.table} (${insert.columns.join(', ')}) FORMAT RowBinary`,
+      query: insertStatement(insert, this.#startWithinMs),
       values: Readable.from([insert.rows]),
       clickhouse_settings: {
         ...INSERT_TIME_LIMIT,
@@ -290,6 +311,16 @@ class Inserter {
     await collect(result.stream);
   }
 }
+
+/** Returns a statement that fails if ClickHouse starts it later than in `startWithinMs`. */
+function insertStatement({ table, columns }: Insert, startWithinMs: number | undefined): string {
+  const target = `INSERT INTO ${table} (${columns.join(', ')})`;
+  if (startWithinMs === undefined) return `${target} FORMAT RowBinary`;
+  const limit = ((Date.now() + startWithinMs) / 1000).toFixed(3);
+  return `${target} SELECT * FROM input('auto') WHERE throwIf(now64(3) > toDateTime64(${limit}, 3), '${TOO_LATE}') = 0 FORMAT RowBinary`;
+}
+
+const TOO_LATE = 'the insert reached ClickHouse too late, or the clocks of ClickHouse and Questlog differ';
 
 const IS_INSERT = /^\s*INSERT\b/i;
 

@@ -34,6 +34,8 @@ export interface MembersDeps {
 
 const RETRY_PAUSE_MS = 250;
 const MAX_QUORUM = 2;
+/** Includes the wait for a free connection to the node. */
+export const INSERTS_START_WITHIN_MS = 10_000;
 
 /** Returns the number of nodes that must have a row. */
 export function quorumOf(nodes: number): number {
@@ -47,7 +49,11 @@ export async function openMembers({ options, settings, logger, open }: MembersDe
   const stores: Store[] = [];
   const openWithQuorum = (address: StoreOptions, quorum: number): Store => {
     const store = withMissingTables(
-      open({ ...address, querySettings: { ...settings, insert_quorum: quorum } }),
+      open({
+        ...address,
+        querySettings: { ...settings, insert_quorum: quorum },
+        insertsStartWithinMs: INSERTS_START_WITHIN_MS,
+      }),
     );
     stores.push(store);
     return store;

@@ -1,7 +1,7 @@
 /** Connects to the nodes of a ClickHouse cluster and finds the shard of each node. */
 import { StartRefused, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
-import { openStore, type Store, type StoreOptions } from '../store.ts';
+import { MAX_CLOCK_DIFFERENCE_MS, openStore, type Store, type StoreOptions } from '../store.ts';
 import { requireSupportedClickHouse } from '../waitForClickHouse.ts';
 
 export interface ClusterOptions {
@@ -85,6 +85,7 @@ export async function identify(
   addresses: number,
 ): Promise<NodeIdentity> {
   await requireSupportedClickHouse(store);
+  await requireEqualClock(store, url);
   const [[sizes], macros] = await Promise.all([
     store.query<{ size: string; replicas: string }>(
       `SELECT sum(nodes) AS size, sumIf(nodes, has_this_node) AS replicas
@@ -109,6 +110,16 @@ export async function identify(
     return value;
   };
   return { shard: macroOf('shard'), replica: macroOf('replica'), replicas };
+}
+
+/** @throws Unavailable if the clock of the node is wrong, because inserts have a time limit. */
+async function requireEqualClock(store: Store, url: string): Promise<void> {
+  const sentAt = Date.now();
+  const [row] = await store.query<{ at: string }>('SELECT toUnixTimestamp64Milli(now64(3)) AS at');
+  const at = Number(row?.at);
+  const differenceMs = Math.max(sentAt - at, at - Date.now());
+  if (differenceMs > MAX_CLOCK_DIFFERENCE_MS)
+    throw new Unavailable(`the clock of ${url} differs by ${Math.round(differenceMs / 1000)} s`);
 }
 
 /** @throws StartRefused if two addresses are the same node. */

@@ -48,12 +48,12 @@ function namesOf(url: string): unknown {
 const UNKNOWN_TABLE = { code: '60', type: 'UNKNOWN_TABLE', message: 'Unknown table' };
 
 /**
- * Addresses of nodes that do not answer, that cannot fetch parts, that have no tables, or that another node reaches although they
- * lack rows.
+ * Addresses of nodes that do not answer, that cannot fetch parts, that have no tables, that another node reaches although they
+ * lack rows, or that have a wrong clock.
  */
 function noFaults() {
   const none = (): Set<string> => new Set();
-  return { down: none(), lagging: none(), empty: none(), reachable: none() };
+  return { down: none(), lagging: none(), empty: none(), reachable: none(), late: none() };
 }
 
 async function aClusterStore(faults = noFaults()) {
@@ -71,7 +71,9 @@ async function aClusterStore(faults = noFaults()) {
       ...{ database: 'games', insertsEndWithinMs: 0 },
       query: <Row>(sql: string) => {
         const others = sql.includes('clusterAllReplicas') ? [...faults.reachable].map(namesOf) : undefined;
-        return answer(sql, (others ?? answerOf(url, sql)) as Row[]);
+        const clock = [{ at: Date.now() - (faults.late.has(url) ? 10_000 : 0) }];
+        const fixed = sql.includes('now64') ? clock : others;
+        return answer(sql, (fixed ?? answerOf(url, sql)) as Row[]);
       },
       queryRaw: () => Promise.reject(new Error('not used')),
       stream: () => Promise.reject(new Error('not used')),
@@ -106,13 +108,14 @@ test('a shard with one replica does not lower the quorum of the other tables', a
 });
 
 test.each([
-  ['one of two replicas', 'http://b', 0],
-  ['the only replica', 'http://c', 1],
-])('a shard is usable after %s, which was unavailable at the start, answers', async (_, url, number) => {
-  const { partition, faults } = await aClusterStore({ ...noFaults(), down: new Set([url]) });
+  ['one of two replicas, which was unavailable at the start, answers', 'down', 'http://b', 0],
+  ['the only replica, which was unavailable at the start, answers', 'down', 'http://c', 1],
+  ['the clock of a replica is corrected', 'late', 'http://b', 0],
+] as const)('a shard is usable after %s', async (_, fault, url, number) => {
+  const { partition, faults } = await aClusterStore({ ...noFaults(), [fault]: new Set([url]) });
   const read = () => partition(number).query('SELECT id FROM events');
   await expect(read()).rejects.toThrow(Unavailable);
-  faults.down.delete(url);
+  faults[fault].delete(url);
   await expect.poll(read, { timeout: 5_000 }).toEqual([]);
 });
 
