@@ -1,0 +1,134 @@
+/**
+ * Tests a shard of three replicas: the loss of one replica stops nothing, and no fault of an insert loses an event or stores an
+ * event twice.
+ */
+import { crash } from '@questlog/projector/testing/projectorBench';
+import { INSERTS_START_WITHIN_MS } from '@questlog/runtime/clickhouse/cluster/clusterMembers';
+import type { Insert, Store } from '@questlog/runtime/clickhouse/store';
+import { messageOf } from '@questlog/runtime/process/errors';
+import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import {
+  type ClickHouseCluster,
+  type ClusterFaults,
+  describeClickHouseCluster,
+} from './aClickHouseCluster.ts';
+import { ClusterBench } from './clusterBench.ts';
+
+const RECOVERS_WITHIN = { timeout: 90_000 };
+
+const suite = (start: () => Promise<ClickHouseCluster>): void => {
+  let cluster: ClickHouseCluster;
+  let faults: ClusterFaults;
+  let on: ClusterBench;
+  let store: Store;
+
+  beforeAll(async () => {
+    cluster = await start();
+    if (cluster.faults === undefined) throw new Error('this cluster cannot be broken');
+    faults = cluster.faults;
+    on = await ClusterBench.open(cluster, 1);
+    store = await on.openStore(0);
+    // The first block of a partition without rows has only one record.
+    await on.append(1);
+    await on.bench.projectAll(store);
+  });
+  afterAll(async () => {
+    await on?.[Symbol.asyncDispose]();
+    await cluster?.[Symbol.asyncDispose]();
+  });
+
+  async function startProjector(of: Store): Promise<void> {
+    const projector = await on.bench.start(of);
+    onTestFinished(() => projector.stop());
+  }
+  async function onNodes(nodes: readonly number[], action: string): Promise<void> {
+    for (const node of nodes)
+      for (const table of ['events_local', 'appends_local']) await on.command(node, `${action} ${table}`);
+  }
+  const expectNoLag = () => expect.poll(() => on.lag(), RECOVERS_WITHIN).toBe(0);
+  const shardOf = (of: Store): Store => of.forPartition?.(0) ?? of;
+  const count = (of: Store) => shardOf(of).query('SELECT count() AS rows FROM events');
+  /** Inserts a row that no projector inserts. Returns the error message, or an empty string. */
+  const errorOfInsert = (of: Store, table = 'erased_events'): Promise<string> =>
+    of.insert({ table, columns: ['part'], rows: Buffer.of(1, 0, 0, 0) }).then(() => '', messageOf);
+  const erasedRows = () => on.onNode(1, 'SELECT count() AS rows FROM erased_events_local');
+
+  test('while a replica is killed or fetches nothing, events are stored on the two other replicas', async () => {
+    await startProjector(store);
+    await on.append(10);
+    await expectNoLag();
+    await faults.kill(0);
+    await on.append(10);
+    await expectNoLag();
+    await on.expectEachEventOnce([1, 2]);
+    await faults.start(0);
+    await onNodes([2], 'SYSTEM STOP FETCHES');
+    await on.append(10);
+    await expectNoLag();
+    await onNodes([2], 'SYSTEM START FETCHES');
+    await on.expectEachEventOnce();
+  });
+
+  test('a late insert of the previous owner at another replica changes nothing, although its commit was lost', async () => {
+    const [first, successor] = [await on.openStore(0), await on.openStore(1)];
+    const held: Insert[] = [];
+    const dying: Store = {
+      ...first,
+      forPartition: () => ({
+        ...shardOf(first),
+        insert: async (insert) => {
+          held.push(insert);
+          throw crash();
+        },
+      }),
+    };
+    const [before] = await on.bench.log.committed(GROUPS.projectEvents, TOPICS.events);
+    await on.append(5);
+    const projector = await on.bench.start(dying);
+    await expect(projector.failed).rejects.toThrow('crash');
+    await projector.stop();
+    on.bench.loseOffsets(before?.offset);
+    // The block of the next owner has the same start, and another end.
+    await on.append(5);
+    await startProjector(successor);
+    await expectNoLag();
+    for (const insert of held) await shardOf(first).insert(insert);
+    await on.expectEachEventOnce();
+  });
+
+  test('rejects an insert that starts after its time limit, because the replica was suspended', async () => {
+    const limited = on.openNode(0, { insertsStartWithinMs: 1_000 });
+    // The cluster's store has a higher limit, which this time includes.
+    expect(store.insertsEndWithinMs).toBe(limited.insertsEndWithinMs + INSERTS_START_WITHIN_MS - 1_000);
+    const insert = () => errorOfInsert(limited, 'erased_events_local');
+    expect(await insert()).toBe('');
+    await on.command(0, 'TRUNCATE TABLE erased_events_local');
+    await faults.pause(0);
+    onTestFinished(() => faults.resume(0));
+    const sentAt = Date.now();
+    const late = insert();
+    await expect.poll(() => Date.now() - sentAt).toBeGreaterThan(1_000);
+    await faults.resume(0);
+    expect(await late).toContain('too late');
+    await count(store);
+    expect(await erasedRows()).toEqual([{ rows: '0' }]);
+  });
+
+  test('stores events again whose only copy is on an unavailable replica, and not twice when it returns', async () => {
+    const stored = (node: number) => on.onNode(node, 'SELECT count() AS rows FROM events_local');
+    await onNodes([1, 2], 'SYSTEM STOP FETCHES');
+    onTestFinished(() => faults.start(0));
+    await startProjector(await on.openStore(0));
+    await on.append(5);
+    await expect.poll(() => stored(0), RECOVERS_WITHIN).not.toEqual(await stored(1));
+    await faults.kill(0);
+    await onNodes([1, 2], 'SYSTEM START FETCHES');
+    await expectNoLag();
+    await on.expectEachEventOnce([1, 2]);
+    await faults.start(0);
+    await on.expectEachEventOnce();
+  });
+};
+
+await describeClickHouseCluster('a shard of three replicas', suite, { shards: 1, replicas: 3 });
