@@ -6,7 +6,7 @@ import { exportedRows } from './exportedRows.ts';
 import { isSamePartition, projectedOffsets, requireUnchanged } from './projectedOffsets.ts';
 
 /** Approximate size of a chunk in bytes, before compression. After a failure, `questlog export` repeats at most one chunk. */
-const CHUNK_BYTES = 64 * 1024 * 1024;
+const CHUNK_BYTES = 32 * 1024 * 1024;
 /** Estimated bytes of a row without its long texts. */
 const ROW_BYTES = 200;
 /**
