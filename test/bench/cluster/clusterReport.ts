@@ -6,9 +6,8 @@ import type { ClusterResult, QueryFigures, Shards } from './measureCluster.ts';
 /** Maximum CPU time of the projector per event, relative to a single server. */
 const MAX_RATIO = 1.2;
 
-export const CLUSTER_WORDS = `compares a server with clusters. The projector reads the same records in one process. In a cell for a query, the first number is its
-duration, and the second number is the CPU time of all nodes, both relative to the single server. All nodes share the cores of one machine, so that
-a further shard cannot make a query faster.`;
+export const CLUSTER_WORDS = `compares one server with clusters on the same machine. The two ratios of a query compare its duration and
+the CPU time of all nodes with those of the server.`;
 
 export function clusterReport({ run, runs, replicas, projector, events, queries }: ClusterResult): string {
   const ratios = projector.flatMap(({ ratio }) => ratio ?? []);
