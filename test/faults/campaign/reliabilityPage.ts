@@ -43,6 +43,11 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
   ['1c666a5bfc', 'not within 90000 ms', LATE_COMMIT],
   ['3f3d22e92b', 'not within 90000 ms', LATE_COMMIT],
   [
+    'e1fbf1130e',
+    'condition not met within 240000 ms',
+    'a bug (fixed in eb624be): an erasure waited for a part that a killed replica had detached and fetched again.',
+  ],
+  [
     'bcce94bb34',
     'verify found ',
     'the test wrongly expected that an ingest whose clock is ten minutes behind verifies all events.',
