@@ -127,10 +127,16 @@ class AccountsOfNode {
     await this.#drop(node, accounts);
     if (accounts.length === 0) return;
     await this.#share(node);
-    for (const account of accounts) {
-      const isApplied = this.#applied.has(account.username);
-      if (!isApplied || !isComplete(this.#store.database, node, account))
+    const created: StudioReader[] = [];
+    try {
+      for (const account of accounts) {
+        const isApplied = this.#applied.has(account.username);
+        if (isApplied && isComplete(this.#store.database, node, account)) continue;
         await this.#create(node, account, accounts);
+        created.push(account);
+      }
+    } finally {
+      if (created.length > 0) await this.#requireRestricted(node, created);
     }
   }
 
@@ -173,11 +179,21 @@ class AccountsOfNode {
     await requireHiddenSystemTables(this.#store, username);
     await this.#requireCurrent(accounts);
     await this.#run([permit]);
-    if (!isRestricted({ ...(await readState(this.#store)), tables: node.tables }, username)) {
-      await this.#run([dropUserStatement(username)]);
-      throw new Unavailable(`another process has removed policies of ${username}`);
-    }
-    this.#applied.add(username);
+  }
+
+  /**
+   * Drops each created account whose policies another process has removed meanwhile. Reads the state of the node only once for all
+   * accounts, because the state grows with the number of accounts.
+   */
+  async #requireRestricted(node: NodeState, created: readonly StudioReader[]): Promise<void> {
+    const current = { ...(await readState(this.#store)), tables: node.tables };
+    const isSafe = ({ username }: StudioReader): boolean => isRestricted(current, username);
+    for (const { username } of created.filter(isSafe)) this.#applied.add(username);
+    const unsafe = created.filter((account) => !isSafe(account));
+    for (const { username } of unsafe) await this.#run([dropUserStatement(username)]);
+    if (unsafe.length === 0) return;
+    const names = unsafe.map(({ username }) => username).join(', ');
+    throw new Unavailable(`another process has removed policies of ${names}`);
   }
 
   /** @throws Unavailable if any process has changed the accounts. `reconcile` then applies the changed accounts. */
