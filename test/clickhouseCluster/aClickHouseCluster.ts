@@ -34,6 +34,10 @@ export interface ClusterFaults {
   pause(member: ClusterMember): Promise<void>;
   /** Sends SIGCONT. */
   resume(member: ClusterMember): Promise<void>;
+  /** Copies the data folder of a killed node. */
+  saveData(node: number): void;
+  /** Replaces the data folder of a killed node by the copy that `saveData` made. */
+  restoreData(node: number): void;
   /** Restarts a node with additional configuration in XML. */
   configure(node: number, xml: string): Promise<void>;
   /** Kills a node, deletes its data, and removes it from the configuration of the other nodes, which restart. */
@@ -49,8 +53,11 @@ export interface ClusterFaults {
   addShard(replicas: number, options?: { readonly restart: boolean }): Promise<readonly string[]>;
   /** Restarts the nodes whose list of nodes is outdated, one after the other. */
   restartOutdated(): Promise<void>;
-  /** Blocks the traffic between two members, without closing connections. Requires the shape `proxied`. */
-  cut(one: ClusterMember, other: ClusterMember): Promise<void>;
+  /**
+   * Blocks the traffic between two members, without closing connections. With `reset`, connections fail at once. Requires the
+   * shape `proxied`.
+   */
+  cut(one: ClusterMember, other: ClusterMember, how?: 'reset'): Promise<void>;
   /** Ends all cuts. */
   heal(): Promise<void>;
 }

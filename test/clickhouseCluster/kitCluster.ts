@@ -1,7 +1,7 @@
 /** Starts a ClickHouse cluster without Docker, with the command `cluster` of the kit in `QUESTLOG_CLICKHOUSE_CLUSTER_KIT`. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -57,6 +57,8 @@ export async function startKitCluster(command: string, shape: ClusterShape): Pro
 function faultsOf(folder: string, names: string[], nodes: readonly string[], run: Run): ClusterFaults {
   const known = new Set(nodes);
   const nameOf = (member: ClusterMember): string => (member === 'keeper' ? member : (names[member] ?? ''));
+  const dataOf = (node: number): string => join(folder, nameOf(node), 'data');
+  const copyOf = (node: number): string => join(folder, nameOf(node), 'copy');
   /** Returns the addresses that no earlier call has returned. */
   const newAddresses = async (): Promise<string[]> => {
     // The command `up` changes nothing if all nodes run, and prints the addresses.
@@ -79,6 +81,8 @@ function faultsOf(folder: string, names: string[], nodes: readonly string[], run
     start: async (member) => void (await run('start', nameOf(member))),
     pause: async (member) => void (await run('pause', nameOf(member))),
     resume: async (member) => void (await run('resume', nameOf(member))),
+    saveData: (node) => copyFolder(dataOf(node), copyOf(node)),
+    restoreData: (node) => copyFolder(copyOf(node), dataOf(node)),
     configure: async (node, xml) => {
       const directory = join(folder, nameOf(node), 'config.d');
       mkdirSync(directory, { recursive: true });
@@ -104,9 +108,16 @@ function faultsOf(folder: string, names: string[], nodes: readonly string[], run
       return await newAddresses();
     },
     restartOutdated: async () => void (await run('restart')),
-    cut: async (one, other) => void (await run('cut', nameOf(one), nameOf(other))),
+    cut: async (one, other, how) => {
+      await run('cut', nameOf(one), nameOf(other), ...(how === undefined ? [] : [`--${how}`]));
+    },
     heal: async () => void (await run('heal')),
   };
+}
+
+function copyFolder(from: string, to: string): void {
+  rmSync(to, { recursive: true, force: true });
+  cpSync(from, to, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true });
 }
 
 function valueIn(lines: readonly string[], name: string): string {

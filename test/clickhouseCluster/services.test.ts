@@ -13,6 +13,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Deployment, type Service } from '../cluster/deployment.ts';
 import { aProject, events, eventually, type TestProject } from '../e2e/builders.ts';
 import { bugsIn } from '../e2e/product.ts';
+import { findProgram } from '../games/gamePages.ts';
+import { unansweredQueries } from '../monitoring/dashboards/queries.ts';
+import { type Prometheus, startPrometheus } from '../monitoring/prometheus.ts';
 import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
 
 const ERASED = ['report_link_versions', 'report_versions', 'sessions', 'expired_sessions', 'events_local'];
@@ -27,11 +30,19 @@ const DAY_MS = 24 * 60 * 60_000;
 const FAST_CLEANUP = `old_parts_lifetime = 1, cleanup_delay_period = 1, max_cleanup_delay_period = 1,
   cleanup_delay_period_random_add = 0`;
 
+const prometheusProgram = findProgram('prometheus');
+if (prometheusProgram === undefined)
+  console.log('skipped: the alerts of a cluster need Prometheus (Debian package prometheus)');
+const CLUSTER_ALERTS = ['QuestlogReplicaUnusable', 'QuestlogShardUnusable'];
+/** Time in which the alerts of the cluster fire or end: two measurements of 10 s, the shortened `for`, and a busy machine. */
+const ALERTS_WITHIN_MS = 90_000;
+
 await describeClickHouseCluster('the services on a ClickHouse cluster', (start) => {
   let cluster: ClickHouseCluster;
   let deployment: Deployment;
   let ingest: Service;
   let operations: Service;
+  let prometheus: Prometheus | undefined;
   let project: TestProject;
   let sessions: string[];
   let reportId: string;
@@ -53,11 +64,14 @@ await describeClickHouseCluster('the services on a ClickHouse cluster', (start) 
         deployment.start(name, settings),
       ),
     )) as [Service, Service];
+    if (prometheusProgram !== undefined)
+      prometheus = await startPrometheus(prometheusProgram, { targets: [new URL(operations.adminUrl).host] });
     for (const table of ERASED) await onEachNode(`ALTER TABLE ${table} MODIFY SETTING ${FAST_CLEANUP}`);
     project = await aProject(ingest, { revision: 'A', spread: 4 });
     sessions = await Promise.all(Array.from({ length: SESSIONS }, () => project.session()));
   });
   afterAll(async () => {
+    await prometheus?.stop();
     await deployment?.remove();
     await cluster?.[Symbol.asyncDispose]();
   });
@@ -79,6 +93,15 @@ await describeClickHouseCluster('the services on a ClickHouse cluster', (start) 
         }
       }),
     );
+  }
+
+  /** Waits until the real rules fire these alerts of the cluster, and no others. */
+  async function expectClusterAlerts(expected: readonly string[]): Promise<void> {
+    if (prometheus === undefined) return;
+    const { firing } = prometheus;
+    const ofCluster = async () => (await firing()).filter((name) => CLUSTER_ALERTS.includes(name));
+    await expect.poll(ofCluster, { timeout: ALERTS_WITHIN_MS }).toEqual(expected);
+    expect(await unansweredQueries(prometheus, { ofCluster: true })).toEqual([]);
   }
 
   test('counts each accepted event and each rejection once on every replica, and links a report', async () => {
@@ -139,7 +162,9 @@ await describeClickHouseCluster('the services on a ClickHouse cluster', (start) 
     await expect
       .poll(async () => (await operations.readyz()).warnings)
       .toMatchObject({ clickhouse_cluster: expect.stringContaining(`${stopped} (replica2 of shard 1)`) });
+    await expectClusterAlerts(CLUSTER_ALERTS);
     await faults.start(1);
+    await expectClusterAlerts([]);
     const done = await eventually(
       erasure,
       ({ state }) => state === 'done' || state === 'failed',

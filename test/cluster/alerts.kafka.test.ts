@@ -386,7 +386,7 @@ describeKafka('alerts', (engines) => {
     if (broker === undefined) skip('no broker can be started here; the line above says why');
     const unanswered = async (): Promise<string[]> => {
       await game.post(events(3, { sessionId: game.sessionId }));
-      return await unansweredQueries(prometheus);
+      return await unansweredQueries(prometheus, { ofCluster: false });
     };
     expect(await eventually(unanswered, ({ length }) => length === 0, WITHIN_MS)).toEqual([]);
   });

@@ -17,7 +17,8 @@ export interface Owner {
 /** Delay between the first event of a session and the receipt of all its events. */
 const DELAY_MS = 60_000;
 
-export async function appendGame(bench: Bench, owner: Owner, game: SmallGame): Promise<void> {
+/** @param partitions number of partitions that get the events */
+export async function appendGame(bench: Bench, owner: Owner, game: SmallGame, partitions = 1): Promise<void> {
   await bench.append(
     TOPICS.sessions,
     sessionRegistered,
@@ -25,10 +26,14 @@ export async function appendGame(bench: Bench, owner: Owner, game: SmallGame): P
   );
   const requests = game.sessions.filter(({ events }) => events.length > 0);
   const [stray] = game.strayEvents;
-  await bench.append(TOPICS.events, eventsAccepted, [
+  const records = [
     ...requests.map((session) => eventsRecord(owner, session, session.registeredMs + DELAY_MS)),
     eventsRecord(owner, { id: null, build: null, events: game.strayEvents }, stray?.atMs ?? 0),
-  ]);
+  ];
+  for (let partition = 0; partition < partitions; partition++) {
+    const ofPartition = records.filter((_, at) => at % partitions === partition);
+    await bench.append(TOPICS.events, eventsAccepted, ofPartition, partition);
+  }
 }
 
 function sessionRecord(owner: Owner, { id, player, startedMs, registeredMs, build, variant }: GameSession) {

@@ -49,6 +49,11 @@ const OPEN_REPORTS = 'questlog_linker_open_reports{partition="3"}';
 const RATE_LIMITED = 'questlog_rate_limited_total{limit="project events"}';
 const BUILD = 'questlog_build_info{version="0.1.0"}';
 const PARTS = 'questlog_clickhouse_partition_parts{table="events"}';
+const REPLICA = '{node="http://ch1",shard="1"}';
+const REACHABLE = `questlog_clickhouse_replica_reachable${REPLICA}`;
+const READ_ONLY = `questlog_clickhouse_replica_read_only_tables${REPLICA}`;
+const REPLICA_LAG = `questlog_clickhouse_replica_lag_seconds${REPLICA}`;
+const SHARD = 'questlog_clickhouse_shard_usable{shard="1",operation="write"}';
 const APPENDS = 'questlog_log_append_duration_seconds';
 const INSERTS = 'questlog_clickhouse_insert_duration_seconds';
 
@@ -75,6 +80,10 @@ const HEALTHY: Series = {
   [INGEST]: '1x6000',
   'questlog_service_info{name="operations"}': '1x6000',
   [PARTS]: '10x6000',
+  [REACHABLE]: '1x6000',
+  [READ_ONLY]: '0x6000',
+  [REPLICA_LAG]: '1x6000',
+  [SHARD]: '1x6000',
   [EVENTS]: '0+1000x6000',
   [LAG]: '1x6000',
   [LAG_AT]: '0+60x6000',
@@ -193,6 +202,12 @@ const CASES: Readonly<Record<string, Case>> = {
     quiet: calls(INSERTS, 2.5, 1, 'table="events",'),
   },
   QuestlogTooManyParts: { at: '10m', fires: { [PARTS]: '901x20' }, quiet: { [PARTS]: '900x20' } },
+  QuestlogReplicaUnusable: {
+    at: '10m',
+    fires: { [REACHABLE]: '0x20', [REPLICA_LAG]: 'stale' },
+    quiet: { [REACHABLE]: '0x8 1x20' },
+  },
+  QuestlogShardUnusable: { at: '10m', fires: { [SHARD]: '0x20' }, quiet: { [SHARD]: '1x20' } },
   QuestlogRateLimited: {
     at: '20m',
     fires: { [RATE_LIMITED]: '0+60x30' },
@@ -268,6 +283,12 @@ const CONDITIONS: readonly (readonly [at: string, series: Series, firing: readon
   ],
   ['70m', { [CUTS]: '0x65 1x20' }, ['QuestlogLogTruncated']],
   ['10m', resource('data_folder_bytes', 91, 100), ['QuestlogDiskNearlyFull']],
+  // A replica has no Keeper, or lacks recent rows.
+  ['10m', { [READ_ONLY]: '1x20' }, ['QuestlogReplicaUnusable']],
+  ['10m', { [REPLICA_LAG]: '61x20' }, ['QuestlogReplicaUnusable']],
+  ['10m', { [REPLICA_LAG]: '60x20' }, []],
+  // One of two operations processes cannot reach a replica.
+  ['10m', { 'questlog_clickhouse_replica_reachable{node="http://ch1",shard="1",instance="b"}': '0x20' }, []],
   ['10m', { ...resource('open_report_ids', 100, 100), ...resource('linker_open_reports', 100, 100) }, []],
 ];
 

@@ -80,7 +80,15 @@ const FOLDER_LAYERS: Readonly<Record<string, readonly string[]>> = {
       'sql',
       'reports',
     ],
-    ...['ledger', 'expired', 'watchDisks.ts', 'watchLag.ts', 'watchLedger.ts', 'watchParts.ts'],
+    ...[
+      'ledger',
+      'expired',
+      'watchDisks.ts',
+      'watchLag.ts',
+      'watchLedger.ts',
+      'watchParts.ts',
+      'watchReplicas.ts',
+    ],
     ...['context.ts', 'metrics.ts'],
   ],
 };

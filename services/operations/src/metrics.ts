@@ -23,6 +23,7 @@ export function operationsMetrics(
     resources,
     ...groupLagMetrics(registers),
     ...ledgerMetrics(registers),
+    ...replicaMetrics(registers),
     partitionParts: new Gauge({
       name: 'questlog_clickhouse_partition_parts',
       help: 'Active parts in the partition with the most parts, by table. ClickHouse delays inserts above 1,000 parts, and rejects inserts above 3,000 parts.',
@@ -60,6 +61,43 @@ function ledgerMetrics(registers: MetricsRegistry[]) {
     ledgerDifferenceAge: new Gauge({
       name: 'questlog_ledger_difference_age_seconds',
       help: 'Age of the oldest minute that `questlog_ledger_difference_events` counts; 0 if there is no such minute.',
+      registers,
+    }),
+  };
+}
+
+function replicaMetrics(registers: MetricsRegistry[]) {
+  const of = { labelNames: ['node', 'shard'] as const, registers };
+  return {
+    replicaReachable: new Gauge({
+      name: 'questlog_clickhouse_replica_reachable',
+      help: '1 if a node of the ClickHouse cluster answers and has tables, otherwise 0. `shard` is empty until the node has answered once.',
+      ...of,
+    }),
+    replicaReadOnly: new Gauge({
+      name: 'questlog_clickhouse_replica_read_only_tables',
+      help: 'Tables that reject inserts on a node of the ClickHouse cluster.',
+      ...of,
+    }),
+    replicaWithoutKeeper: new Gauge({
+      name: 'questlog_clickhouse_replica_expired_keeper_sessions',
+      help: 'Tables of a node of the ClickHouse cluster that have no session of Keeper.',
+      ...of,
+    }),
+    replicaLag: new Gauge({
+      name: 'questlog_clickhouse_replica_lag_seconds',
+      help: 'Replication lag of the tables on a node of the ClickHouse cluster that are not read-only.',
+      ...of,
+    }),
+    replicaQueue: new Gauge({
+      name: 'questlog_clickhouse_replica_queue_length',
+      help: 'Changes that a node of the ClickHouse cluster has not applied yet, such as new parts and merges.',
+      ...of,
+    }),
+    shardUsable: new Gauge({
+      name: 'questlog_clickhouse_shard_usable',
+      help: '1 if a shard of the ClickHouse cluster has enough usable replicas for an `operation` (`read` or `write`), otherwise 0.',
+      labelNames: ['shard', 'operation'],
       registers,
     }),
   };

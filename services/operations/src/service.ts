@@ -35,6 +35,7 @@ import { watchDisks } from './watchDisks.ts';
 import { watchLag } from './watchLag.ts';
 import { watchLedger } from './watchLedger.ts';
 import { watchParts } from './watchParts.ts';
+import { watchReplicas } from './watchReplicas.ts';
 
 export interface OperationsSettings extends OperationsOptions {
   readonly address: ListenAddress;
@@ -62,6 +63,7 @@ export async function startOperations(
   lifecycle.onStop('differences of the ledger', watchLedger(context));
   lifecycle.onStop('parts of the tables', watchParts(context));
   lifecycle.onStop('disks', watchDisks(context));
+  lifecycle.onStop('replicas', watchReplicas(context));
   startRetention(context);
   startExports(context, settings.bucketOf);
   lifecycle.onStop('heartbeats', writeHeartbeats(directory, clock, logger));

@@ -238,8 +238,8 @@ function credentialsOf(
   urls: { readonly baseUrl: string; readonly adminUrl: string },
 ): Credentials {
   const { url, database, username, password } = engines.clickhouse;
-  const { address, reader: givenReader } = options.clickhouse;
-  const reader = address === undefined ? ownReader : givenReader;
+  const { address, readers } = options.clickhouse;
+  const reader = address === undefined ? ownReader : readers[0];
   const clickhouse = { url, database, username, password, ...(reader && { reader }) };
   const log = options.kafka === undefined ? ('embedded' as const) : ('kafka' as const);
   return { ...local.credentials, log, ...urls, adminToken, clickhouse };

@@ -1,4 +1,6 @@
 /** Defines the dashboards in `deploy/monitoring/dashboards`. `npm run docs:reference` writes them. */
+
+import { CLICKHOUSE_CLUSTER } from './clusterPanels.ts';
 import { dashboard, variable } from './panels.ts';
 import { CLICKHOUSE, CONSUMERS, DEPLOYMENT, INGEST, OVERVIEW, SERVICE } from './servicePanels.ts';
 import { ONE_PROJECT, TENANTS } from './tenantPanels.ts';
@@ -42,7 +44,12 @@ export const DASHBOARDS = [
     description: 'Lag of the consumer groups, the projector, the linker, and the log.',
   }),
   dashboard({
-    ...{ name: 'clickhouse', title: 'ClickHouse', variables: SERVICE_VARIABLES, panels: CLICKHOUSE },
+    ...{
+      name: 'clickhouse',
+      title: 'ClickHouse',
+      variables: SERVICE_VARIABLES,
+      panels: [...CLICKHOUSE, ...CLICKHOUSE_CLUSTER],
+    },
     description: 'Inserts, parts, and sizes of the tables.',
   }),
   dashboard({

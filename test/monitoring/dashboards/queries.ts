@@ -29,10 +29,16 @@ export const VARIABLES: Readonly<Record<string, Readonly<Record<string, string>>
   ]),
 );
 
+/** Matches queries of metrics that only a ClickHouse cluster has. */
+const OF_CLUSTER = /questlog_clickhouse_(replica|shard)_/;
+
 /** Returns the PromQL queries without values, each after the name of its panel. */
-export async function unansweredQueries({ query }: Prometheus): Promise<string[]> {
+export async function unansweredQueries(
+  { query }: Prometheus,
+  { ofCluster }: { readonly ofCluster: boolean },
+): Promise<string[]> {
   const found = await Promise.all(
-    QUERIES.map(async ({ panel, expr }) => {
+    QUERIES.filter(({ expr = '' }) => OF_CLUSTER.test(expr) === ofCluster).map(async ({ panel, expr }) => {
       if (expr === undefined || (await query(asInstantQuery(expr))).length > 0) return [];
       return [`${panel}: ${expr}`];
     }),

@@ -1,4 +1,5 @@
 /** One node of a simulated cluster as one process sees it: requests with faults, quorum inserts, and system tables. */
+import type { QuerySettings } from '@questlog/runtime/clickhouse/cluster/chosenReplicas';
 import type { Insert, Store } from '@questlog/runtime/clickhouse/store';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import { LEDGER_DIFFERENCE } from '@questlog/schemas/tables/ledgerDifference';
@@ -6,7 +7,7 @@ import { parseStatement } from '../clickhouse/parseSql.ts';
 import { LATEST_MS, type Process, type World } from '../world/world.ts';
 import type { ClusterNode } from './clusterNode.ts';
 import type { Part, ReplicatedTable } from './replicatedTable.ts';
-import { CLUSTER, type SimulatedCluster, tableIn } from './simulatedCluster.ts';
+import { type SimulatedCluster, tableIn } from './simulatedCluster.ts';
 
 export interface NodeClient {
   readonly world: World;
@@ -37,11 +38,12 @@ const OLDEST_REQUEST_MS = 40_000;
 export function nodeStoreOf(client: NodeClient): Store {
   return {
     ...{ database: 'questlog', insertsEndWithinMs: LATEST_MS },
-    query: <Row>(sql: string, params = {}) =>
+    query: <Row>(sql: string, params = {}, settings = {}) =>
       request<Row[]>(client, `query ${tableIn(sql)}`, ({ done }) =>
-        done(rowsOf(client, sql, params) as Row[]),
+        done(rowsOf(client, sql, params, settings) as Row[]),
       ),
-    command: (sql) => request(client, sql.slice(0, 40), (reply: Reply<void>) => run(client, sql, reply)),
+    command: (sql, settings = {}) =>
+      request(client, sql.slice(0, 40), (reply: Reply<void>) => run(client, sql, settings, reply)),
     insert: (insert) =>
       request(client, `insert ${insert.table}`, (reply: Reply<void>) => put(client, insert, reply), true),
     queryRaw: unsupported,
@@ -109,20 +111,25 @@ function rowsOf(
   { cluster, node }: NodeClient,
   sql: string,
   params: Readonly<Record<string, unknown>>,
+  settings: QuerySettings,
 ): unknown[] {
   if (sql === LEDGER_DIFFERENCE) return [];
   if (sql.includes('version()')) return [{ version: '26.7' }];
   // The store of a cluster compares the clock of a node with the real clock of the process.
   if (sql.includes('now64')) return [{ at: String(Date.now()) }];
   if (sql.includes('FROM system.clusters'))
-    return [{ size: String(cluster.nodes.length), replicas: String(cluster.nodes.length / 2) }];
+    return [
+      {
+        size: String(cluster.nodes.length),
+        replicas: String(cluster.nodes.length / 2),
+        number: cluster.replicasOf(node.shard).indexOf(node) + 1,
+      },
+    ];
   if (sql.includes('FROM system.macros'))
     return Object.entries({ shard: node.shard, replica: node.replica }).map(([macro, substitution]) => ({
       macro,
       substitution,
     }));
-  if (sql.includes(`clusterAllReplicas('${CLUSTER}'`))
-    return cluster.reachableFrom(node).map(({ shard, replica }) => ({ shard, replica }));
   if (sql.includes('FROM system.tables'))
     return cluster.tables().map((table) => ({ ...table, uuid: cluster.uuid }));
   if (sql.includes('FROM system.columns') || sql.includes('FROM system.data_skipping_indices')) return [];
@@ -131,11 +138,11 @@ function rowsOf(
       .runningMutations(node)
       .filter((one) => Object.values(params).every((text) => one.sql.includes(String(text))))
       .map(({ table, sql: command }) => ({ table, command, reason: '' }));
-  return cluster.queryOn(node, sql, params);
+  return cluster.queryOn(node, sql, params, settings);
 }
 
 /** @throws Unavailable if the node rejects the statement */
-function run(client: NodeClient, sql: string, reply: Reply<void>): void {
+function run(client: NodeClient, sql: string, settings: QuerySettings, reply: Reply<void>): void {
   const { cluster, node, quorum } = client;
   requireKeeper(client);
   const synced = /^SYSTEM SYNC REPLICA (?:\w+\.)?(\w+) LIGHTWEIGHT/.exec(sql)?.[1];
@@ -146,7 +153,7 @@ function run(client: NodeClient, sql: string, reply: Reply<void>): void {
   const statement = parseStatement(sql);
   const table = cluster.tableOn(node, statement.table);
   if (statement.kind === 'insert') {
-    const rows = table.definition.rowsOfSelect(statement, cluster.catalogOf(node));
+    const rows = table.definition.rowsOfSelect(statement, cluster.catalogOf(node, settings));
     waitForQuorum(client, table, table.add(node, rows, quorum), reply);
     return;
   }

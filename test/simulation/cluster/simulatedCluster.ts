@@ -2,6 +2,8 @@
  * A ClickHouse cluster with two shards of two replicas. An insert creates a part on one node, and Keeper lists the part. The
  * other replicas fetch the part later. A query reads the parts of the nodes that ClickHouse chooses.
  */
+
+import type { QuerySettings } from '@questlog/runtime/clickhouse/cluster/chosenReplicas';
 import {
   type ClusterTable,
   clusterTables,
@@ -148,17 +150,33 @@ export class SimulatedCluster implements StoredTables {
   }
 
   /** Runs a query on one node. @throws Unavailable if a shard does not answer */
-  queryOn(node: ClusterNode, sql: string, params: Readonly<Record<string, unknown>>): Row[] {
-    return runQuery(queryOf(sql), this.catalogOf(node), params);
+  queryOn(
+    node: ClusterNode,
+    sql: string,
+    params: Readonly<Record<string, unknown>>,
+    settings: QuerySettings,
+  ): Row[] {
+    return runQuery(queryOf(sql), this.catalogOf(node, settings), params);
   }
 
-  /** Rows that a query on the node reads. A Distributed table chooses a replica of each other shard. */
-  catalogOf(node: ClusterNode): Catalog {
+  /**
+   * Rows that a query on the node reads. A Distributed table chooses a replica of each other shard: the replica at the position of
+   * a setting, or any replica. The filter of a setting can reject the replica.
+   */
+  catalogOf(node: ClusterNode, settings: QuerySettings): Catalog {
+    const { additional_table_filters: filters = '', load_balancing_first_offset: position = -1 } = settings;
     const chosen = new Map<string, ClusterNode>();
+    const choose = (shard: string): ClusterNode | undefined => {
+      if (shard === node.shard) return node;
+      const preferred = this.replicasOf(shard)[Number(position)];
+      const reachable = this.reachableFrom(node).filter((other) => other.shard === shard);
+      return reachable.find((other) => other === preferred) ?? this.#world.dice.maybe(reachable);
+    };
     const replicaOf = (shard: string): ClusterNode => {
-      let replica = chosen.get(shard) ?? (shard === node.shard ? node : undefined);
-      replica ??= this.#world.dice.maybe(this.reachableFrom(node).filter((other) => other.shard === shard));
+      const replica = chosen.get(shard) ?? choose(shard);
       if (replica === undefined) throw new Unavailable(`no replica of shard ${shard} can be reached`);
+      if (filters !== '' && !String(filters).includes(`\\'${shard}\\', \\'${replica.replica}\\'`))
+        throw new Unavailable('FUNCTION_THROW_IF_VALUE_IS_NON_ZERO');
       chosen.set(shard, replica);
       return replica;
     };
@@ -175,6 +193,11 @@ export class SimulatedCluster implements StoredTables {
         );
       },
     };
+  }
+
+  /** Returns the replicas of a shard in the order of `remote_servers`. */
+  replicasOf(shard: string): ClusterNode[] {
+    return this.nodes.filter((node) => node.shard === shard);
   }
 
   reachableFrom(node: ClusterNode): ClusterNode[] {

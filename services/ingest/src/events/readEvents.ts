@@ -50,12 +50,10 @@ export async function readEvent(context: ReadContext, principal: Principal, idTe
   const { tenant, project, revision } = principal;
   const hasReports = await waitForProjection(context, principal, [laneOf(id)]);
   // Three measures make the query three times as fast: PREWHERE, few columns, and no links if the project has no reports.
-  // On a cluster, ClickHouse rejects PREWHERE, because the table `events` of a cluster reads a view.
-  const filter = context.store.nodes === undefined ? 'PREWHERE' : 'WHERE';
   const columns = hasReports ? `${EVENT_COLUMNS}, ${REPORT_IDS_COLUMN}` : EVENT_COLUMNS;
   const [row] = await context.store.query<EventRow & { reportIds?: readonly string[] }>(
     `SELECT ${columns} FROM events
-     ${filter} tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
+     PREWHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID}
        AND id_at = UUIDv7ToDateTime({id:UUID}, 'UTC') AND id = {id:UUID} LIMIT 1`,
     { tenantId: tenant.id, projectId: project.id, id },
     ONE_GRANULE,

@@ -154,14 +154,14 @@ async function hideWhere(
 ): Promise<void> {
   await onEachNode(store, (node) =>
     waitUntilNone(signal, async () => {
+      // Counts only after a running mutation has ended. The mutation may already delete these rows, and it would block another
+      // deletion.
+      if (await isMutating(node, table)) return false;
       const [remaining] = await node.query<{ rows: string }>(
         `SELECT count() AS rows FROM ${table} WHERE ${where}`,
       );
       if (Number(remaining?.rows ?? 0) === 0) return true;
-      // If a mutation is running, waits instead of starting a deletion. The mutation may already delete these rows, and it
-      // would block another deletion.
-      if (!(await isMutating(node, table)))
-        await node.command(`DELETE FROM ${table} WHERE ${where} SETTINGS lightweight_deletes_sync = 0`);
+      await node.command(`DELETE FROM ${table} WHERE ${where} SETTINGS lightweight_deletes_sync = 0`);
       return false;
     }),
   );
@@ -197,13 +197,13 @@ async function shortenPartLifetime(node: NodeStatements): Promise<void> {
 async function dropFromNode(node: NodeStatements, tenantId: string, signal: AbortSignal): Promise<void> {
   for (const table of ERASED_TABLES) {
     await waitUntilNone(signal, async () => {
+      if (await isMutating(node, table)) return false;
       const [remaining] = await node.query<{ rows: string }>(
         `SELECT count() AS rows FROM ${table} WHERE tenant_id = ${uuidLiteral(tenantId)} AND _row_exists = 0
          SETTINGS apply_deleted_mask = 0`,
       );
       if (Number(remaining?.rows ?? 0) === 0) return true;
-      if (!(await isMutating(node, table)))
-        await node.command(`ALTER TABLE ${table} APPLY DELETED MASK SETTINGS mutations_sync = 0`);
+      await node.command(`ALTER TABLE ${table} APPLY DELETED MASK SETTINGS mutations_sync = 0`);
       return false;
     });
   }

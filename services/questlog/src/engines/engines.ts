@@ -96,7 +96,7 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
   const copyable = address === undefined ? embeddedLog : undefined;
   // In a cluster, a replica fetches a damaged part from another replica.
   const brokenParts = cluster === undefined ? await findBrokenParts(store, deps.logger) : undefined;
-  const reader = openReader(deps, clickhouse);
+  const reader = openReader(deps, clickhouse, store);
   const needsCompact = embeddedLog?.needsCompact ?? false;
   const connections = { log, registry, store, reader, studioAccounts, clickhouse };
   return { ...connections, problem, brokenParts, needsCompact, copyable };
@@ -104,12 +104,12 @@ async function openOtherEngines({ log, embeddedLog }: OpenedLog, deps: EngineDep
 
 /** Returns the accounts of studios on a ClickHouse server or cluster. */
 function openAccounts({ options, logger, lifecycle }: EngineDeps, address: StoreOptions): StudioAccounts {
-  const { cluster, reader } = options.clickhouse;
+  const { cluster, readers } = options.clickhouse;
   const nodes = cluster?.nodes ?? [address];
   const accounts = openServerAccounts({
     ...{ nodes, cluster: cluster?.name, database: address.database, logger },
-    url: reader?.url ?? address.url,
-    unrestricted: [...new Set([...nodes, reader].flatMap((account) => account?.username ?? []))],
+    url: readers[0]?.url ?? address.url,
+    unrestricted: [...new Set([...nodes, ...readers].map(({ username }) => username))],
   });
   lifecycle.onStop('accounts of studios', () => accounts.close());
   return accounts;
@@ -133,13 +133,19 @@ async function openTables(
 function openReader(
   { options, embedded, lifecycle }: EngineDeps,
   clickhouse: StoreOptions,
+  { runOn }: Store,
 ): AddressedStore | undefined {
-  const { address, reader: own } = options.clickhouse;
-  const account = address === undefined ? embedded?.reader : own;
-  if (account === undefined) return undefined;
-  const reader = openStore({ ...clickhouse, ...account });
-  lifecycle.onStop('ClickHouse client of readers', () => reader.close());
-  return reader;
+  const { address, readers: own } = options.clickhouse;
+  const accounts = address === undefined ? [embedded?.reader] : own;
+  const stores = accounts.flatMap((account) =>
+    account === undefined ? [] : openStore({ ...clickhouse, ...account }),
+  );
+  lifecycle.onStop('ClickHouse client of readers', async () => {
+    await Promise.all(stores.map((store) => store.close()));
+  });
+  const [first] = stores;
+  if (first === undefined || runOn === undefined) return first;
+  return { ...first, queryRaw: (sql, ...more) => runOn(sql, stores, (one) => one.queryRaw(sql, ...more)) };
 }
 
 /**

@@ -36,8 +36,13 @@ test('reads the addresses of all nodes of a cluster, whose passwords can contain
   const env = {
     CLICKHOUSE_URL: 'http://me:a,b@ch1:8123/games, https://me:c@ch2/games',
     CLICKHOUSE_CLUSTER: 'one',
+    CLICKHOUSE_READER_URL: 'https://reader:d,e@ch2,http://reader:f@ch1:8123',
   };
   expect(clickhouseOptions(loaded(env), false)).toMatchObject({
+    readers: [
+      { url: 'https://ch2', password: 'd,e' },
+      { url: 'http://ch1:8123', password: 'f' },
+    ],
     address: { url: 'http://ch1:8123', password: 'a,b', database: 'games' },
     cluster: { name: 'one', nodes: [{ url: 'http://ch1:8123' }, { url: 'https://ch2', password: 'c' }] },
   });
@@ -50,6 +55,14 @@ test.each([
   [{ CLICKHOUSE_URL: 'http://a,http://b' }, 'CLICKHOUSE_URL: several addresses require CLICKHOUSE_CLUSTER'],
   [{ CLICKHOUSE_URL: 'http://a,http://a', CLICKHOUSE_CLUSTER: 'one' }, 'contains an address twice'],
   [{ CLICKHOUSE_URL: 'http://a/x,http://b/y', CLICKHOUSE_CLUSTER: 'one' }, 'the same database'],
+  [
+    { CLICKHOUSE_URL: 'http://a', CLICKHOUSE_READER_URL: 'http://r:p@a,http://r:p@b' },
+    'CLICKHOUSE_READER_URL: several addresses require CLICKHOUSE_CLUSTER',
+  ],
+  [
+    { CLICKHOUSE_URL: 'http://a', CLICKHOUSE_CLUSTER: 'one', CLICKHOUSE_READER_URL: 'http://r:p@b' },
+    'CLICKHOUSE_READER_URL: CLICKHOUSE_URL does not contain the address http://b',
+  ],
   [
     { CLICKHOUSE_URL: 'http://a', CLICKHOUSE_CLUSTER: '`one`' },
     'CLICKHOUSE_CLUSTER: the name can contain only',

@@ -39,7 +39,7 @@ export const clickhouseSettings = {
   clickhouseReaderUrl: setting.optional({
     env: 'CLICKHOUSE_READER_URL',
     description:
-      'Address of the same ClickHouse with a read-only account, for `POST /admin/sql`. The embedded ClickHouse creates this account itself.',
+      'Address of the same ClickHouse with a read-only account, for `POST /admin/sql`. The embedded ClickHouse creates this account itself. With `CLICKHOUSE_CLUSTER`: addresses of some or all nodes, separated by commas.',
   }),
   clickhouseStoragePolicy: setting.optional({
     env: 'CLICKHOUSE_STORAGE_POLICY',
@@ -59,20 +59,23 @@ export function clickhouseOptions(settings: Settings, mayBeEmbedded: boolean) {
   const { clickhouseUrl, clickhouseCluster, clickhouseReaderUrl, clickhousePort: port } = settings;
   const { clickhouseStoragePolicy: storagePolicy } = settings;
   const hasUrl = clickhouseUrl !== '';
-  const { addresses, reader } = checkSettings({
+  const { addresses, readers } = checkSettings({
     url: () => rejectIf(!hasUrl && !mayBeEmbedded, URL_REQUIRED),
     cluster: () => rejectIf(!hasUrl && clickhouseCluster !== '', CLUSTER_NEEDS_URL),
     readerUrl: () => rejectIf(!hasUrl && clickhouseReaderUrl !== '', READER_NEEDS_URL),
     storagePolicy: () =>
       rejectIf(storagePolicy !== '' && !(hasUrl && STORAGE_POLICY.test(storagePolicy)), POLICY_INVALID),
     addresses: () => (hasUrl ? clickhouseAddresses(settings) : []),
-    reader: () => readerAccount(settings),
+    readers: () => readerAccounts(settings),
   });
   const names = { host: 'QUESTLOG_CLICKHOUSE_PORT', port: 'QUESTLOG_CLICKHOUSE_PORT' };
   const embeddedAddress: ListenAddress = { host: '127.0.0.1', port, settings: names };
   const cluster: ClusterOptions | undefined =
     clickhouseCluster === '' ? undefined : { name: clickhouseCluster, nodes: addresses };
-  return { address: addresses[0], cluster, storagePolicy, reader, embeddedAddress };
+  const other = readers.find(({ url }) => !addresses.some((node) => node.url === url));
+  if (cluster !== undefined && other !== undefined)
+    throw new StartRefused(`CLICKHOUSE_READER_URL: CLICKHOUSE_URL does not contain the address ${other.url}`);
+  return { address: addresses[0], cluster, storagePolicy, readers, embeddedAddress };
 }
 
 const URL_REQUIRED = 'CLICKHOUSE_URL: required here; only `questlog standalone` can use embedded engines';
@@ -127,16 +130,20 @@ function clickhouseAddress(settings: Settings): StoreOptions {
   };
 }
 
-function readerAccount(settings: Settings): Pick<StoreOptions, 'url' | 'username' | 'password'> | undefined {
-  if (settings.clickhouseReaderUrl === '') return undefined;
-  const {
-    origin: url,
-    username,
-    password,
-  } = addressOf('CLICKHOUSE_READER_URL', settings.clickhouseReaderUrl);
-  if (username === '')
-    throw new StartRefused('CLICKHOUSE_READER_URL: must be http://user:password@host:port');
-  return { url, username: decodeURIComponent(username), password: decodeURIComponent(password) };
+export type ReaderAccount = Pick<StoreOptions, 'url' | 'username' | 'password'>;
+
+/** Returns the read-only account of each address in `CLICKHOUSE_READER_URL`. */
+function readerAccounts({ clickhouseReaderUrl, clickhouseCluster }: Settings): ReaderAccount[] {
+  if (clickhouseReaderUrl === '') return [];
+  const addresses = clickhouseReaderUrl.split(SEPARATOR);
+  if (clickhouseCluster === '' && addresses.length > 1)
+    throw new StartRefused('CLICKHOUSE_READER_URL: several addresses require CLICKHOUSE_CLUSTER');
+  return addresses.map((address) => {
+    const { origin: url, username, password } = addressOf('CLICKHOUSE_READER_URL', address);
+    if (username === '')
+      throw new StartRefused('CLICKHOUSE_READER_URL: must be http://user:password@host:port');
+    return { url, username: decodeURIComponent(username), password: decodeURIComponent(password) };
+  });
 }
 
 function addressOf(setting: string, text: string): URL {

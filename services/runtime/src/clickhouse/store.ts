@@ -42,7 +42,7 @@ export interface Store {
     settings: Readonly<Record<string, string | number>>,
     signal: AbortSignal,
   ): Promise<Readable>;
-  command(sql: string): Promise<void>;
+  command(sql: string, settings?: Readonly<Record<string, string | number>>): Promise<void>;
   /** Maximum time in which an insert can still take effect after its sender has stopped owning the Kafka partition. */
   readonly insertsEndWithinMs: number;
   /**
@@ -76,6 +76,15 @@ export interface Store {
    * UUID of the table itself identifies its rows.
    */
   idTable?(table: string): string;
+  /**
+   * Runs `work` with one of the readers, whose node has all committed rows of the query. Undefined if ClickHouse is not a
+   * cluster.
+   */
+  runOn?<T>(
+    sql: string,
+    readers: readonly AddressedStore[],
+    work: (reader: AddressedStore) => Promise<T>,
+  ): Promise<T>;
   /** Connections to ClickHouse. Undefined if ClickHouse is a cluster. */
   readonly connections?: readonly BoundedResource[];
   /** Returns all nodes. Undefined if ClickHouse is not a cluster. */
@@ -87,8 +96,11 @@ export interface Store {
 export interface NodeStore {
   /** Address. Also contains the shard and the replica if the node has answered. */
   readonly name: string;
+  readonly url: string;
   /** Undefined if the node has not answered since the start of the process. */
   readonly shard: string | undefined;
+  /** Number of replicas of the shard that must have a row. Undefined if the node has not answered since the start. */
+  readonly quorum: number | undefined;
   /** Store whose statements use the tables of this node. Undefined if the node has not answered since the start. */
   readonly store: Store | undefined;
 }
@@ -212,7 +224,8 @@ export function openStore(storeOptions: StoreOptions): AddressedStore {
         const request = { query, query_params: { ...params }, clickhouse_settings, abort_signal: signal };
         return addAbortSignal(signal, (await streams.exec(request)).stream);
       }),
-    command: (sql) => translateErrors(() => writing.run(() => inserter.command(sql))),
+    command: (sql, settings = {}) =>
+      translateErrors(() => writing.run(() => inserter.command(sql, settings))),
     insertsEndWithinMs: insertsEndWithinMs(insertsStartWithinMs),
     insert: (insert) => translateErrors(() => writing.run(() => inserter.insert(insert)), insertFailure),
     ping: async () => (await client.ping({ select: true })).success,
@@ -271,10 +284,11 @@ class Inserter {
   }
 
   /** Runs a statement. Deduplication is disabled for `INSERT … SELECT`, because the callers check for duplicates themselves. */
-  async command(query: string): Promise<void> {
-    if (!IS_INSERT.test(query)) return void (await this.#client.command({ query }));
+  async command(query: string, own: Readonly<Record<string, string | number>>): Promise<void> {
+    if (!IS_INSERT.test(query)) return void (await this.#client.command({ query, clickhouse_settings: own }));
     await this.#withDeduplication('disable', async (settings) => {
-      await this.#client.command({ query, clickhouse_settings: { insert_deduplicate: 0, ...settings } });
+      const clickhouse_settings = { insert_deduplicate: 0 as const, ...own, ...settings };
+      await this.#client.command({ query, clickhouse_settings });
     });
   }
 

@@ -105,7 +105,7 @@ function withMissingTables(store: Store): Store {
     query: <Row>(...query: Parameters<Store['query']>) =>
       store.query<Row>(...query).catch(rejectMissingTable),
     stream: (...query) => store.stream(...query).catch(rejectMissingTable),
-    command: (sql) => store.command(sql).catch(rejectMissingTable),
+    command: (...command) => store.command(...command).catch(rejectMissingTable),
   };
 }
 

@@ -14,6 +14,8 @@ export interface ClusterOptions {
 export interface NodeIdentity {
   readonly shard: string;
   readonly replica: string;
+  /** Position among the replicas of the shard in `remote_servers`, counted from 0. */
+  readonly position: number;
   /** Number of replicas of the node's shard. */
   readonly replicas: number;
 }
@@ -87,9 +89,9 @@ export async function identify(
   await requireSupportedClickHouse(store);
   await requireEqualClock(store, url);
   const [[sizes], macros] = await Promise.all([
-    store.query<{ size: string; replicas: string }>(
-      `SELECT sum(nodes) AS size, sumIf(nodes, has_this_node) AS replicas
-       FROM (SELECT count() AS nodes, max(is_local) AS has_this_node FROM system.clusters
+    store.query<{ size: string; replicas: string; number: number }>(
+      `SELECT sum(nodes) AS size, sumIf(nodes, local > 0) AS replicas, max(local) AS number
+       FROM (SELECT count() AS nodes, max(if(is_local, replica_num, 0)) AS local FROM system.clusters
          WHERE cluster = {cluster:String} GROUP BY shard_num)`,
       { cluster },
     ),
@@ -109,7 +111,8 @@ export async function identify(
     if (value === undefined) throw new StartRefused(`CLICKHOUSE_CLUSTER: ${url} has no macro {${name}}`);
     return value;
   };
-  return { shard: macroOf('shard'), replica: macroOf('replica'), replicas };
+  const position = Number(sizes?.number) - 1;
+  return { shard: macroOf('shard'), replica: macroOf('replica'), position, replicas };
 }
 
 /** @throws Unavailable if the clock of the node is wrong, because inserts have a time limit. */

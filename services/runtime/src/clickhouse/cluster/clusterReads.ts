@@ -5,7 +5,8 @@
 import { Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
 import { pause, withinLimit } from '../../process/waiting.ts';
-import type { Store } from '../store.ts';
+import type { AddressedStore, Store } from '../store.ts';
+import { onCompleteReplicas, type QuerySettings, rejectOtherReplicas } from './chosenReplicas.ts';
 import type { Member } from './clusterMembers.ts';
 import { localName, SHARDED } from './clusterSchema.ts';
 import { type ReplicaSet, syncTables, tablesIn } from './quorumStore.ts';
@@ -17,15 +18,33 @@ export interface ReadDeps {
   readonly size: number;
   /** Returns the shards that can have rows. */
   readonly shards: () => readonly string[];
+  readonly database: string;
   readonly tablesOf: ReplicaSet['tablesOf'];
   readonly members: () => readonly Member[];
   readonly logger: Pick<Logger, 'warn'>;
 }
 
 export interface ClusterReads {
-  /** Runs `work` on a node that has all committed rows. @throws Unavailable with the name of a shard that does not answer */
-  run<T>(sql: string, work: (node: Store) => Promise<T>): Promise<T>;
+  /**
+   * Runs `work` on a node that has all committed rows. `work` must use the given settings for its query.
+   * @throws Unavailable with the name of a shard that does not answer
+   */
+  run<T>(sql: string, work: (node: Store, settings: QuerySettings) => Promise<T>): Promise<T>;
+  /**
+   * Runs `work` with the reader of a node that has all committed rows. A read-only account cannot use settings, so the result is
+   * rejected if ClickHouse may have read a replica that lacks rows.
+   * @throws Unavailable if no node of a reader has all rows
+   */
+  runOn: NonNullable<Store['runOn']>;
   close(): void;
+}
+
+type IsUsable = (node: Member) => boolean;
+
+interface Chosen {
+  readonly node: Member;
+  /** Replicas that have all rows. Undefined if the query reads only its own node, or if all replicas have all rows. */
+  readonly complete: readonly Member[] | undefined;
 }
 
 /** Time limit for a replica to fetch its missing parts. */
@@ -49,32 +68,44 @@ export function openClusterReads(deps: ReadDeps): ClusterReads {
       return false;
     }
   };
-  const onAnyNode = async <T>(tables: readonly string[], work: (node: Store) => Promise<T>): Promise<T> => {
-    for (const member of silent.last(members())) {
-      if (await sync(member, tables)) return await work(member.store);
-    }
-    throw new Unavailable(`ClickHouse: no node of the cluster ${deps.name} answers`);
+  const onAnyNode = async (tables: readonly string[], isUsable: IsUsable): Promise<Chosen> => {
+    for (const node of silent.last(members().filter(isUsable)))
+      if (await sync(node, tables)) return { node, complete: undefined };
+    throw new Unavailable(`ClickHouse: no usable node of the cluster ${deps.name} answers`);
   };
-  const onAllShards = async <T>(tables: readonly string[], work: (node: Store) => Promise<T>): Promise<T> => {
-    const synced: Member[] = [];
-    const missingShard = () => shards().find((shard) => !synced.some((member) => member.shard === shard));
+  const onAllShards = async (tables: readonly string[], isUsable: IsUsable): Promise<Chosen> => {
+    const complete: Member[] = [];
+    const missingShard = () => shards().find((shard) => !complete.some((member) => member.shard === shard));
     // Waits for a node that failed an earlier query only if no other replica of its shard answers.
     for (const group of silent.groups(members())) {
-      if (missingShard() === undefined) break;
+      if (missingShard() === undefined && complete.some(isUsable)) break;
       const answers = await Promise.all(group.map((member) => sync(member, tables)));
-      synced.push(...group.filter((_, node) => answers[node]));
+      complete.push(...group.filter((_, node) => answers[node]));
     }
     const missing = missingShard();
     if (missing !== undefined) throw new Unavailable(`ClickHouse: no replica of shard ${missing} answers`);
-    const [{ store: node }] = shuffled(synced) as [Member];
-    const result = await work(node);
-    if (synced.length < deps.size) await rejectOtherReplicas(node, deps, synced);
-    return result;
+    const node = shuffled(complete).find(isUsable);
+    if (node === undefined)
+      throw new Unavailable(`ClickHouse: no usable node of the cluster ${deps.name} answers`);
+    return { node, complete: complete.length === deps.size ? undefined : complete };
   };
+  const choose = (tables: readonly string[], isUsable: IsUsable): Promise<Chosen> =>
+    isSharded(tables) ? onAllShards(tables, isUsable) : onAnyNode(tables, isUsable);
   return {
     run: async (sql, work) => {
       const tables = tablesIn(sql, tablesOf);
-      return await (isSharded(tables) ? onAllShards(tables, work) : onAnyNode(tables, work));
+      const { node, complete } = await choose(tables, () => true);
+      if (complete === undefined) return await work(node.store, {});
+      const choice = { ...deps, complete, tables: tables.filter(isShardedTable) };
+      return await work(node.store, onCompleteReplicas(node, choice));
+    },
+    runOn: async (sql, readers, work) => {
+      const readerOf = ({ address }: Member) => readers.find(({ url }) => url === address.url);
+      const isUsable = (member: Member): boolean => readerOf(member) !== undefined;
+      const { node, complete } = await choose(tablesIn(sql, tablesOf), isUsable);
+      const result = await work(readerOf(node) as AddressedStore);
+      if (complete !== undefined) await rejectOtherReplicas(node.store, deps, complete);
+      return result;
     },
     close: () => closing.abort(),
   };
@@ -131,39 +162,13 @@ function shuffled<T>(items: readonly T[]): T[] {
     .map(({ item }) => item);
 }
 
-/** By default, ClickHouse tries three times for 10 s to connect to a node that is suspended. */
-export const CONNECT_BRIEFLY = {
-  skip_unavailable_shards: 1,
-  handshake_timeout_ms: 1_000,
-  connections_with_failover_max_tries: 1,
-};
-
-/**
- * Rejects the result of a query if the node that ran the query can connect to a replica that possibly lacks rows. ClickHouse
- * chooses a replica of each shard itself, and ignores the delay of a replica if a Distributed table reads a view.
- * @param node node that has run the query
- * @param synced replicas that had all rows
- */
-async function rejectOtherReplicas(
-  node: Store,
-  { name }: ReadDeps,
-  synced: readonly Member[],
-): Promise<void> {
-  const reachable = await node.query<{ shard: string; replica: string }>(
-    `SELECT getMacro('shard') AS shard, getMacro('replica') AS replica FROM clusterAllReplicas('${name}', system.one)`,
-    {},
-    CONNECT_BRIEFLY,
-  );
-  const other = reachable.find(
-    ({ shard, replica }) => !synced.some((member) => member.shard === shard && member.replica === replica),
-  );
-  if (other !== undefined)
-    throw new Unavailable(`ClickHouse: ${other.replica} of shard ${other.shard} does not have all rows yet`);
-}
-
 const SHARDED_TABLES: ReadonlySet<string> = new Set([...SHARDED].map(localName));
+
+function isShardedTable(table: string): boolean {
+  return SHARDED_TABLES.has(table);
+}
 
 /** True if one of the local tables is sharded. */
 export function isSharded(tables: readonly string[]): boolean {
-  return tables.some((table) => SHARDED_TABLES.has(table));
+  return tables.some(isShardedTable);
 }

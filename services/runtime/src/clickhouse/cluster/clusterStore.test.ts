@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { Unavailable } from '../../process/errors.ts';
 import { silentLogger } from '../../process/logger.ts';
 import { QueryRejected } from '../clickhouseErrors.ts';
-import type { Store, StoreOptions } from '../store.ts';
+import type { AddressedStore, Store, StoreOptions } from '../store.ts';
 import { openClusterStore } from './clusterStore.ts';
 import { onEachNode, onEachShard } from './eachNode.ts';
 
@@ -32,7 +32,8 @@ function answerOf(url: string, sql: string): unknown[] {
   const [shard = '', replica] = NODES[url] ?? [];
   const replicas = Object.values(NODES).filter(([other]) => other === shard).length;
   if (sql.includes('version()')) return [{ version: '26.7.1' }];
-  if (sql.includes('system.clusters')) return [{ size: '3', replicas: String(replicas) }];
+  if (sql.includes('system.clusters'))
+    return [{ size: '3', replicas: String(replicas), number: replica === 'b' ? 2 : 1 }];
   if (sql.includes('system.macros'))
     return Object.entries({ shard, replica }).map(([macro, substitution]) => ({ macro, substitution }));
   if (sql.includes('system.tables')) return TABLES;
@@ -59,7 +60,8 @@ function noFaults() {
 async function aClusterStore(faults = noFaults()) {
   const inserts: string[] = [];
   const commands: string[] = [];
-  const open = ({ url, querySettings = {} }: StoreOptions): Store => {
+  const queries: Readonly<Record<string, string | number>>[] = [];
+  const open = ({ url, querySettings = {} }: StoreOptions): AddressedStore => {
     const answer = async <T>(sql: string, value: T): Promise<T> => {
       if (faults.down.has(url)) throw new Unavailable('connection refused');
       if (faults.lagging.has(url) && sql.startsWith('SYSTEM SYNC')) throw new Unavailable('timeout');
@@ -68,8 +70,9 @@ async function aClusterStore(faults = noFaults()) {
       return value;
     };
     return {
-      ...{ database: 'games', insertsEndWithinMs: 0 },
-      query: <Row>(sql: string) => {
+      ...{ database: 'games', insertsEndWithinMs: 0, url, username: '' },
+      query: <Row>(sql: string, _: unknown, settings = {}) => {
+        if (sql.startsWith(EVENTS)) queries.push(settings);
         const others = sql.includes('clusterAllReplicas') ? [...faults.reachable].map(namesOf) : undefined;
         const clock = [{ at: Date.now() - (faults.late.has(url) ? 10_000 : 0) }];
         const fixed = sql.includes('now64') ? clock : others;
@@ -90,7 +93,7 @@ async function aClusterStore(faults = noFaults()) {
   const nodes = Object.keys(NODES).map((url) => ({ url, username: '', password: '', database: 'games' }));
   const store = await openClusterStore({ name: 'main', nodes }, 'games', silentLogger, open);
   const partition = (number: number): Store => store.forPartition?.(number) ?? store;
-  return { store, partition, inserts, commands, faults };
+  return { store, partition, inserts, commands, queries, faults };
 }
 
 const rowsFor = (table: string) => ({ table, columns: ['id'], rows: Buffer.of(1) });
@@ -135,6 +138,36 @@ test('reads use nodes that answer, and name a shard without such a node', async 
   await store.close();
 });
 
+test('a query of all shards rejects a replica that lacks rows, and prefers the position of complete replicas', async () => {
+  const { store, queries, faults } = await aClusterStore();
+  await store.query(EVENTS);
+  expect(queries.at(-1)).toEqual({});
+  faults.lagging.add('http://b');
+  await store.query(EVENTS);
+  expect(queries.at(-1)).toEqual({
+    additional_table_filters: expect.stringMatching(
+      /'games\.events_local': .* NOT IN \(\(\\'1\\', \\'a\\'\), \(\\'2\\', \\'c\\'\)\)/,
+    ),
+    use_hedged_requests: 0,
+    load_balancing: 'first_or_random',
+    load_balancing_first_offset: 0,
+  });
+  await store.close();
+});
+
+test('a query of a read-only account uses a node that has all rows', async () => {
+  const { store, faults } = await aClusterStore();
+  const reader = (url: string) => ({ ...store, url, username: 'reader' });
+  const readers = [reader('http://a'), reader('http://b')];
+  const usedFor = (sql: string) => store.runOn?.(sql, readers, async ({ url }) => url);
+  faults.lagging.add('http://a');
+  for (let reads = 0; reads < 5; reads++)
+    expect([await usedFor(SESSIONS), await usedFor(EVENTS)]).toEqual(['http://b', 'http://b']);
+  faults.down.add('http://b');
+  await expect(usedFor(SESSIONS)).rejects.toThrow('no usable node of the cluster main answers');
+  await store.close();
+});
+
 test.each(['down', 'lagging', 'empty'] as const)(
   'reads do not ask a node that is %s if another replica answers, until the node has all rows',
   async (fault) => {
@@ -160,12 +193,14 @@ test.each(['down', 'lagging', 'empty'] as const)(
   },
 );
 
-test('reads reject the rows of all shards while ClickHouse can choose a replica that lacks rows', async () => {
+test('rejects the rows of all shards for a read-only account while ClickHouse can choose a replica that lacks rows', async () => {
   const { store, faults } = await aClusterStore();
   faults.lagging.add('http://b');
   faults.reachable.add('http://b');
-  await expect(store.query(EVENTS)).rejects.toThrow('ClickHouse: b of shard 1 does not have all rows yet');
-  expect(await store.query(SESSIONS)).toEqual([]);
+  const readers = [{ ...store, url: 'http://a', username: 'reader' }];
+  const usedFor = (sql: string) => store.runOn?.(sql, readers, async ({ url }) => url);
+  await expect(usedFor(EVENTS)).rejects.toThrow('ClickHouse: b of shard 1 does not have all rows yet');
+  expect(await usedFor(SESSIONS)).toBe('http://a');
   await store.close();
 });
 

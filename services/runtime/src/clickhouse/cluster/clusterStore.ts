@@ -77,15 +77,20 @@ async function storeOf(
   const shards = () => [...new Set([...assignments.all(), ...members.joined().map(({ shard }) => shard)])];
   const nodeStores = () => nodes.map((address) => nodeAt(address, members.joined(), tablesOf));
   const reads = openClusterReads({
-    ...{ name, size: nodes.length, tablesOf, logger },
+    ...{ name, database, size: nodes.length, tablesOf, logger },
     ...{ shards: () => assignments.all(), members: members.joined },
   });
   return {
     ...wholeTables,
-    query: (sql, ...more) => reads.run(sql, (node) => node.query(sql, ...more)),
-    stream: (sql, ...more) => reads.run(sql, (node) => node.stream(sql, ...more)),
+    query: (sql, params, own) =>
+      reads.run(sql, (node, settings) => node.query(withoutPrewhere(sql), params, { ...own, ...settings })),
+    stream: (sql, params, own, signal) =>
+      reads.run(sql, (node, settings) => node.stream(sql, params, { ...own, ...settings }, signal)),
     command: (sql) =>
-      readsRows(sql) ? reads.run(sql, (node) => node.command(sql)) : wholeTables.command(sql),
+      readsRows(sql)
+        ? reads.run(sql, (node, settings) => node.command(sql, settings))
+        : wholeTables.command(sql),
+    runOn: reads.runOn,
     quorum: wholeTables,
     nodes: nodeStores,
     shards: () => shards().map(shardStore),
@@ -108,6 +113,11 @@ async function storeOf(
       await members.close();
     },
   };
+}
+
+/** ClickHouse rejects PREWHERE for the table `events` of a cluster, because this table reads a view. */
+function withoutPrewhere(sql: string): string {
+  return sql.replace(/\bPREWHERE\b/, 'WHERE');
 }
 
 /** Returns a function that returns the store of a shard. */
@@ -140,10 +150,11 @@ function nodeAt(
   tablesOf: ReplicaSet['tablesOf'],
 ): NodeStore {
   const member = joined.find((one) => one.address === address);
-  if (member === undefined) return { name: address.url, shard: undefined, store: undefined };
-  const { shard, replica } = member;
+  const { url } = address;
+  if (member === undefined) return { name: url, url, shard: undefined, quorum: undefined, store: undefined };
+  const { shard, replica, replicas } = member;
   return {
-    ...{ name: `${address.url} (${replica} of shard ${shard})`, shard },
+    ...{ name: `${url} (${replica} of shard ${shard})`, url, shard, quorum: quorumOf(replicas) },
     store: nodeStore(member.store, tablesOf),
   };
 }

@@ -13,9 +13,9 @@ function aNode(
   const query = async () => {
     if (state === undefined) throw new Unavailable('connection refused');
     const [lag, readOnly, tables = 5] = state;
-    return [{ lag: String(lag), readOnly: String(readOnly), tables: String(tables) }];
+    return [{ lagSeconds: String(lag), readOnlyTables: String(readOnly), tables: String(tables) }];
   };
-  return { name, shard, store: { query } as unknown as Store } satisfies NodeStore;
+  return { name, url: name, shard, quorum: 2, store: { query } as unknown as Store } satisfies NodeStore;
 }
 
 test('names a lost shard, silent nodes, read-only nodes, and nodes that lack tables or rows', async () => {
@@ -26,10 +26,10 @@ test('names a lost shard, silent nodes, read-only nodes, and nodes that lack tab
       aNode('b', '1', [0, 3]),
       aNode('c', '2', undefined),
       aNode('d', '2', undefined),
-      { name: 'e', shard: undefined, store: undefined },
+      { name: 'e', url: 'e', shard: undefined, quorum: undefined, store: undefined },
       aNode('f', '1', [0, 0, 0]),
     ]),
   ).toBe(
-    'no replica of shard 2 answers, so queries of events fail; a lacks the rows of the last 35 s; b is read-only, for example without Keeper; c does not answer; d does not answer; e does not answer; f has no tables; restart Questlog to create them',
+    'shard 2 has no usable replica, so queries of events fail; a lacks the rows of the last 35 s; b is read-only, for example without Keeper; c does not answer; d does not answer; e does not answer; f has no tables; restart Questlog to create them',
   );
 });

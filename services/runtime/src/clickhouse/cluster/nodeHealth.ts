@@ -19,7 +19,7 @@ export function watchNodes(store: Pick<Store, 'nodes'>, health: Pick<Health, 'wa
   return runPeriodically(refresh, { everyMs: INTERVAL_MS }, () => {});
 }
 
-/** Returns one sentence for each shard without an answering replica, and for each other node with a problem. */
+/** Returns one sentence for each shard without a usable replica, and for each other node with a problem. */
 export async function nodeProblems(nodes: readonly NodeStore[]): Promise<string | undefined> {
   const problems = await Promise.all(nodes.map(problemOf));
   const isLost = (shard: string | undefined): boolean =>
@@ -27,7 +27,7 @@ export async function nodeProblems(nodes: readonly NodeStore[]): Promise<string 
     nodes.every((node, index) => node.shard !== shard || problems[index]?.isUnusable === true);
   const lostShards = [...new Set(nodes.map(({ shard }) => shard))].filter(isLost);
   const sentences = [
-    ...lostShards.map((shard) => `no replica of shard ${shard} answers, so queries of events fail`),
+    ...lostShards.map((shard) => `shard ${shard} has no usable replica, so queries of events fail`),
     ...problems.flatMap((problem, index) =>
       problem === undefined ? [] : `${nodes[index]?.name} ${problem.text}`,
     ),
@@ -44,18 +44,42 @@ interface NodeProblem {
 const SILENT: NodeProblem = { text: 'does not answer', isUnusable: true };
 const EMPTY: NodeProblem = { text: 'has no tables; restart Questlog to create them', isUnusable: true };
 
-async function problemOf({ store }: NodeStore): Promise<NodeProblem | undefined> {
-  const state = store?.query<Record<'tables' | 'lag' | 'readOnly', string>>(
-    `SELECT count() AS tables, max(absolute_delay) AS lag, countIf(is_readonly) AS readOnly FROM system.replicas
-     WHERE database = currentDatabase()`,
-  );
-  const [row] = await withinLimit(state ?? Promise.resolve([]), ANSWER_LIMIT_MS, () => []).catch(() => []);
-  if (row === undefined) return SILENT;
-  if (Number(row.tables) === 0) return EMPTY;
-  if (Number(row.readOnly) > 0)
-    return { text: 'is read-only, for example without Keeper', isUnusable: false };
-  const lag = Number(row.lag);
-  return lag < MAX_LAG_SECONDS
+async function problemOf(node: NodeStore): Promise<NodeProblem | undefined> {
+  const state = await replicaState(node);
+  if (state === undefined) return SILENT;
+  if (state.tables === 0) return EMPTY;
+  if (state.readOnlyTables > 0) return { text: 'is read-only, for example without Keeper', isUnusable: true };
+  return state.lagSeconds < MAX_LAG_SECONDS
     ? undefined
-    : { text: `lacks the rows of the last ${lag} s`, isUnusable: false };
+    : { text: `lacks the rows of the last ${state.lagSeconds} s`, isUnusable: false };
+}
+
+export interface ReplicaState {
+  /** Number of replicated tables. */
+  readonly tables: number;
+  readonly readOnlyTables: number;
+  /** Number of tables without a session of Keeper. */
+  readonly tablesWithoutKeeper: number;
+  /** Largest replication lag of a table that is not read-only. */
+  readonly lagSeconds: number;
+  /** Number of changes that the node has not applied yet. */
+  readonly queueLength: number;
+}
+
+/** Returns undefined if the node does not answer within 3 s. */
+export async function replicaState({ store }: Pick<NodeStore, 'store'>): Promise<ReplicaState | undefined> {
+  const rows = store?.query<Record<keyof ReplicaState, string>>(
+    `SELECT count() AS tables, countIf(is_readonly) AS readOnlyTables, countIf(is_session_expired) AS tablesWithoutKeeper,
+       maxIf(absolute_delay, NOT is_readonly) AS lagSeconds, sum(queue_size) AS queueLength
+     FROM system.replicas WHERE database = currentDatabase()`,
+  );
+  const [row] = await withinLimit(rows ?? Promise.resolve([]), ANSWER_LIMIT_MS, () => []).catch(() => []);
+  if (row === undefined) return undefined;
+  return {
+    tables: Number(row.tables),
+    readOnlyTables: Number(row.readOnlyTables),
+    tablesWithoutKeeper: Number(row.tablesWithoutKeeper),
+    lagSeconds: Number(row.lagSeconds),
+    queueLength: Number(row.queueLength),
+  };
 }

@@ -1,7 +1,7 @@
 /** Checks whether a node of ClickHouse can have accounts of studios. */
 import { ClickHouseError } from '@clickhouse/client';
 import { Unavailable } from '../../process/errors.ts';
-import { CONNECT_BRIEFLY } from '../cluster/clusterReads.ts';
+import { CONNECT_BRIEFLY } from '../cluster/chosenReplicas.ts';
 import type { AddressedStore, Store } from '../store.ts';
 import { isOlderVersion } from '../waitForClickHouse.ts';
 
