@@ -67,5 +67,5 @@ test('the page names the tested versions', () => {
     ...[/clickhouse-go\/v2 v(\S+)/.exec(readFileSync(here('go/go.mod'), 'utf8'))?.[1], client.version],
     ...JDBC_VERSIONS,
   ];
-  for (const version of versions) expect(PAGE).toContain(`| ${version} |`);
+  for (const version of versions) expect(PAGE).toContain(` ${version}`);
 });
