@@ -57,13 +57,13 @@ export function mutationBlocks(): string[] {
   const changes = scores.reduce((total, { all }) => total + all, 0).toLocaleString('en-US');
   return [
     '## Planted bugs',
-    `[${planted.length} bugs](../../test/mutation/plantedBugs.ts) in ${files.size} files were planted, one at a time. Each bug would break a promise, and made a
+    `[${planted.length} bugs](../../test/mutation/plantedBugs.ts) in ${files.size} files were planted, one at a time. Each bug made a
 test fail ([results](../../test/mutation/planted.jsonl)).`,
     '## Mutants',
     scores.length === 0
       ? 'None were run yet.'
       : `Stryker made ${changes} changes to ${scores.length} folders and files, one at a time. In each folder, the fast tests detected
-${shown(Math.min(...shares))} to ${shown(Math.max(...shares))} of the changes ([results](../../test/mutation/scores.jsonl)). [survivors.txt](../../test/mutation/survivors.txt) gives the reason for each undetected change.`,
+${shown(Math.min(...shares))} to ${shown(Math.max(...shares))} of the changes ([results](../../test/mutation/scores.jsonl)). [survivors.txt](../../test/mutation/survivors.txt) explains the others.`,
   ];
 }
 

@@ -34,13 +34,13 @@ export function ingestMetrics(
     }),
     replays: new Counter({
       name: 'questlog_idempotent_replays_total',
-      help: 'Requests that were answered with the stored events of an earlier request with the same idempotency key.',
+      help: 'Requests that were answered with the stored events of an earlier request.',
       registers,
     }),
     ...rejectionMetrics(registers),
     ledgerDropped: new Counter({
       name: 'questlog_ledger_dropped_changes_total',
-      help: 'Changes of the ledger that were dropped because ClickHouse was unavailable or a limit was reached.',
+      help: 'Dropped changes of the ledger, because ClickHouse was unavailable or a limit was reached.',
       registers,
     }),
     ...truncationMetrics(registers),
@@ -99,7 +99,7 @@ function rejectionMetrics(registers: MetricsRegistry[]) {
   return {
     switched: new Counter({
       name: 'questlog_events_switched_total',
-      help: 'Events by action of the switch: rejected, or accepted but not stored because they are outside the sample.',
+      help: 'Events by action of the switch: rejected, or accepted but outside the sample.',
       labelNames: ['action'],
       registers,
     }),
@@ -115,7 +115,7 @@ function truncationMetrics(registers: MetricsRegistry[]) {
   return {
     logTruncations: new Counter({
       name: 'questlog_log_truncations_total',
-      help: 'How often this process detected that the log had lost records that this process had read or appended before.',
+      help: 'How often this process detected that the log had lost records.',
       labelNames: ['topic'],
       registers,
     }),

@@ -22,7 +22,7 @@ export const ingestSettings = {
   publicUrl: setting.optional({
     env: 'QUESTLOG_PUBLIC_URL',
     description:
-      "Public address of the games' listener if a proxy is in front of the listener (`https://telemetry.example.com`). Upload addresses begin with this address. If this setting is empty, upload addresses begin with `http://` and the `Host` header of the request.",
+      "Public address of the games' listener behind a proxy (`https://telemetry.example.com`), with which upload addresses begin. If empty, upload addresses begin with `http://` and the `Host` header of the request.",
   }),
   corsOrigins: setting.optional({
     env: 'QUESTLOG_CORS_ORIGINS',

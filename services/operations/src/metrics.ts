@@ -26,7 +26,7 @@ export function operationsMetrics(
     ...replicaMetrics(registers),
     partitionParts: new Gauge({
       name: 'questlog_clickhouse_partition_parts',
-      help: 'Active parts in the partition with the most parts, by table. ClickHouse delays inserts above 1,000 parts, and rejects inserts above 3,000 parts.',
+      help: 'Active parts in the partition with the most parts, by table. ClickHouse delays inserts above 1,000 parts, and rejects inserts above 3,000.',
       labelNames: ['table'],
       registers,
     }),
@@ -60,7 +60,7 @@ function ledgerMetrics(registers: MetricsRegistry[]) {
     }),
     ledgerDifferenceAge: new Gauge({
       name: 'questlog_ledger_difference_age_seconds',
-      help: 'Age of the oldest minute that `questlog_ledger_difference_events` counts; 0 if there is no such minute.',
+      help: 'Age of the oldest minute that `questlog_ledger_difference_events` counts, or 0.',
       registers,
     }),
   };

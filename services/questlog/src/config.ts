@@ -42,12 +42,12 @@ const processSettings = {
   adminUrl: setting.optional({
     env: 'QUESTLOG_ADMIN_URL',
     description:
-      'Address of the listener for operators. The commands of `questlog` use this address. If this setting is empty, the commands use the address in the credentials file.',
+      'Address of the listener for operators, for the commands of `questlog`. If empty, the commands use the address in the credentials file.',
   }),
   url: setting.optional({
     env: 'QUESTLOG_URL',
     description:
-      'Address of the listener for games. The commands of `questlog` and the test events of `operations` use this address. If this setting is empty, the commands use the address in the credentials file.',
+      'Address of the listener for games, for the commands of `questlog` and the test events of `operations`. If empty, the commands use the address in the credentials file.',
   }),
   token: setting.secret({
     env: 'QUESTLOG_TOKEN',
@@ -62,7 +62,7 @@ const processSettings = {
   backupDir: setting.optional({
     env: 'QUESTLOG_BACKUP_DIR',
     description:
-      'Folder for backups of the embedded engines. If this setting is empty, backups are in the folder `backups` of the data folder.',
+      'Folder for backups of the embedded engines. If empty: `backups` in the data folder.',
   }),
   demo: setting.choice(['auto', 'on', 'off'], {
     env: 'QUESTLOG_DEMO',

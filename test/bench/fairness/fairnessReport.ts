@@ -30,10 +30,9 @@ export function fairnessPage(): string {
   return `${[
     '# Fairness results',
     `<!-- Generated from ${RESULT}. To replace the results, run the command of this page, then: npm run docs:reference -->`,
-    `The command \`npm run bench:fairness -- --json ${RESULT}\` measures the latency of a tenant while a second tenant sends too much. The first tenant sends ${VICTIM.writesPerSecond} requests per second with ${VICTIM.events} events each, or reads ${VICTIM.readsPerSecond} pages per
-second with ${VICTIM.page} events each. In the case "alone", the second tenant sends nothing. In the case "elsewhere", the second tenant sends to another ingest
-process on the same machine, and in the case "same ingest", to the same process. The ratio is p99 of "same ingest", divided by p99 of "elsewhere". The ratio is inconclusive if
-two measurements of the case "elsewhere" differ by more than ${percent(MAX_NOISE, 0)}.`,
+    `\`npm run bench:fairness -- --json ${RESULT}\` measures the latency of a tenant while a second tenant sends too much. The first tenant sends ${VICTIM.writesPerSecond} requests per second with ${VICTIM.events} events each, or reads ${VICTIM.readsPerSecond} pages per
+second with ${VICTIM.page} events each. The second tenant sends nothing ("alone"), or sends to another ingest process on the same machine ("elsewhere"), or to the same process
+("same ingest"). The ratio is p99 of "same ingest", divided by p99 of "elsewhere". The ratio is inconclusive if two measurements of "elsewhere" differ by more than ${percent(MAX_NOISE, 0)}.`,
     fairnessReport(result),
   ].join('\n\n')}\n`;
 }

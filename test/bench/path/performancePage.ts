@@ -43,7 +43,7 @@ interface Section {
 const GENERATED = `<!-- Generated from ${RESULTS}. Add --json ${RESULTS} to a command, then run: npm run docs:reference -->`;
 
 const HEAD = [
-  `[The summary](../performance.md) explains the main figures. \`npm run bench\` compares the CPU times of four servers that receive the
+  `[The summary](../performance.md) has the main figures. \`npm run bench\` compares the CPU times of four servers that receive the
 same events, one after the other, on one machine with one Kafka broker and \`acks=all\`.`,
   `- Questlog validates each event, checks its session and quota, stores the event, and returns it.
 - The [simple server](../../test/bench/peers/afternoon.ts) uses Koa and kafkajs, and writes one message per event.
@@ -64,7 +64,7 @@ const SECTIONS: readonly Section[] = [
     title: 'Compared with other servers',
     flags: '--runs 3',
     words: `compares the servers. A machine's second table shows the maximum requests per second, and the
-latencies p50/p99 in ms. For the latencies, every server gets half of the maximum rate of the slowest server. If the benchmark sends a request late, the delay is part of the latency.`,
+latencies p50/p99 in ms. For the latencies, every server gets half of the maximum rate of the slowest server. A latency includes the delay of a request that was sent late.`,
     report: ({ beside }) => beside && pathReport(beside),
   },
   {

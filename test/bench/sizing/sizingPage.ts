@@ -119,22 +119,19 @@ const PROCESSES = [
   ['clickhouse', 'ClickHouse'],
 ] as const;
 
-const INTRODUCTION = `The table shows the sizes for three sustained rates. A core has a load of at most ${BUSY_SHARE * 100} %, so that peaks and restarts cause
-no lag. Use the rate of your busiest hour to find the processes and cores, and your average rate to find the disks.`;
+const INTRODUCTION = `The table shows the sizes for three sustained rates. A core has a load of at most ${BUSY_SHARE * 100} %. Use the rate of your busiest hour to find the processes and cores, and your average rate to find the disks.`;
 
 function notesOf({ eventsPerSecond, shape }: SizingResult): string {
   const measured = grouped(eventsPerSecond);
   return [
     `- **Requests**: each request has ${shape.events} events of about 400 bytes and an idempotency key, like requests of \`@questlog/client\`. An
-  event in a larger request costs less. An event that is sent alone costs ingest about ten times as much ([performance](../performance.md)).`,
-    `- **Extrapolated**: rates above ${measured} events per second were not measured. Their figures are the measured cost of an event,
-  multiplied by the rate.`,
+  event that is sent alone costs ingest about ten times as much ([performance](../performance.md)).`,
+    `- **Extrapolated**: above ${measured} events per second, the figures are the measured cost of an event, multiplied by the rate.`,
     `- **Memory**: the measured peak of a process, multiplied by the number of processes. For ClickHouse, the peak grows with the rate.`,
-    `- **Kafka**: the figures are for ${REPLICAS} replicas, and are calculated from a measurement of one broker. Each broker has
-  ${CORES_PER_BROKER} cores. The memory does not include the page cache.`,
-    `- **ClickHouse**: the figures are for one server without your queries. If one server is too small, set a [retention](retention.md),
-  or use several deployments of Questlog with different tenants.`,
-    `- **Large tenants**: assign a tenant to [more partitions](hot-tenants.md) before the tenant needs more than one core of a projector.`,
+    `- **Kafka**: calculated from one broker, for ${REPLICAS} replicas and brokers of ${CORES_PER_BROKER} cores, without the page cache.`,
+    `- **ClickHouse**: one server without your queries. If one server is too small, set a [retention](retention.md), or use
+  several deployments with different tenants.`,
+    `- **Large tenants**: assign [more partitions](hot-tenants.md) to a tenant before it needs more than one core of a projector.`,
   ].join('\n');
 }
 

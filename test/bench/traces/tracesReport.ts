@@ -8,9 +8,8 @@ import type { Ratio } from './tracesCost.ts';
 const MAX_COST = 0.03;
 
 export const TRACES_WORDS = `measures ingest processes that export traces. The clients decide which requests are sampled. A round has three slices
-of half a second in a random order, with 0 %, 1 %, and 10 % sampled requests. A ratio is the CPU time per request in a slice, divided by the CPU
-time per request in the round's slice with 0 %. Parentheses contain the 95 % confidence interval of the median (bootstrap). If traces are off,
-Questlog loads no code for traces.`;
+of half a second in a random order, with 0 %, 1 %, and 10 % sampled requests. A ratio is the CPU time per request in a slice, divided by that
+of the round's slice with 0 %. Parentheses contain the 95 % confidence interval of the median (bootstrap).`;
 
 export function tracesReport({ run, unsampledMicros, rows }: TracesResult): string {
   const highest = Math.max(

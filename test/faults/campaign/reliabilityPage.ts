@@ -11,8 +11,8 @@ const INTRODUCTION = `Every run checks the promises in [the summary](../reliabil
 processes of each service. Twelve clients send events at half of their maximum rate. A run injects a fault, and then compares every response
 with the tables and topics. The column \`passed\` has the passed, required, and failed runs.
 
-\`npm run test:faults -- --row NAME --seed N\` repeats a run. With \`--together\`, one deployment gets several faults, one after the other.
-If a check then fails, the run counts as failed for each fault.`;
+\`npm run test:faults -- --row NAME --seed N\` repeats a run. With \`--together\`, one deployment gets several faults in turn,
+and a failed check counts for each fault.`;
 
 /** Text before the rows of a group. */
 const NOTES: Readonly<Record<string, string>> = {

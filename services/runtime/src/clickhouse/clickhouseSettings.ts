@@ -9,7 +9,7 @@ export const clickhouseSettings = {
   clickhouseUrl: setting.optional({
     env: 'CLICKHOUSE_URL',
     description:
-      'Address of ClickHouse’s HTTP interface (`http://user:password@host:8123/database`). If this setting is empty, `standalone` uses the embedded ClickHouse. With `CLICKHOUSE_CLUSTER`: addresses of all nodes, separated by commas.',
+      'Address of ClickHouse’s HTTP interface (`http://user:password@host:8123/database`). If empty, `standalone` uses the embedded ClickHouse. With `CLICKHOUSE_CLUSTER`: addresses of all nodes, separated by commas.',
   }),
   clickhouseCluster: setting.optional({
     env: 'CLICKHOUSE_CLUSTER',
@@ -44,7 +44,7 @@ export const clickhouseSettings = {
   clickhouseStoragePolicy: setting.optional({
     env: 'CLICKHOUSE_STORAGE_POLICY',
     description:
-      'Storage policy of all tables, which must contain the volumes of the current policy. If this setting is empty, the policy does not change.',
+      'Storage policy of all tables, which must contain the volumes of the current policy. If empty, the policy does not change.',
   }),
   clickhouseTlsCa: setting.optional({
     env: 'CLICKHOUSE_TLS_CA',

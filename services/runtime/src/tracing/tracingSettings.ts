@@ -11,7 +11,7 @@ export const tracingSettings = {
   tracesExporter: setting.optional({
     env: 'OTEL_TRACES_EXPORTER',
     description:
-      '`otlp` exports [traces](../operating/tracing.md) to `OTEL_EXPORTER_OTLP_ENDPOINT`. If this setting is empty or `none`, Questlog exports no traces.',
+      '`otlp` exports [traces](../operating/tracing.md) to `OTEL_EXPORTER_OTLP_ENDPOINT`. If empty or `none`, Questlog exports no traces.',
   }),
   otlpEndpoint: setting.optional({
     env: 'OTEL_EXPORTER_OTLP_ENDPOINT',
@@ -29,7 +29,7 @@ export const tracingSettings = {
   tracesSamplerArg: setting.optional({
     env: 'OTEL_TRACES_SAMPLER_ARG',
     description:
-      'Share of the requests that `traceidratio` selects, from 0 to 1. If this setting is empty, `traceidratio` selects all requests.',
+      'Share of the requests that `traceidratio` selects, from 0 to 1. If empty, `traceidratio` selects all requests.',
   }),
   otelDisabled: setting.optional({
     env: 'OTEL_SDK_DISABLED',

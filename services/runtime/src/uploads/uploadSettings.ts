@@ -13,7 +13,7 @@ export const uploadSettings = {
   uploadSigningKey: setting.secret({
     env: 'QUESTLOG_UPLOAD_SIGNING_KEY',
     description:
-      'Key that signs the addresses of uploads to the folder, at least 32 characters. If this setting is empty, Questlog generates a key and stores it in the folder.',
+      'Key that signs the addresses of uploads to the folder, at least 32 characters. If empty, Questlog generates a key and stores it in the folder.',
   }),
   s3Bucket: setting.optional({
     env: 'QUESTLOG_S3_BUCKET',
@@ -36,7 +36,7 @@ export const uploadSettings = {
   s3AccessKeyId: setting.optional({
     env: 'QUESTLOG_S3_ACCESS_KEY_ID',
     description:
-      'Access key id. If this setting is empty, Questlog uses the credentials that the AWS SDK finds on the machine.',
+      'Access key id. If empty, Questlog uses the credentials that the AWS SDK finds on the machine.',
   }),
   s3SecretAccessKey: setting.secret({
     env: 'QUESTLOG_S3_SECRET_ACCESS_KEY',

@@ -12,7 +12,7 @@ export const jwtSettings = {
   jwksUrl: setting.optional({
     env: 'QUESTLOG_JWKS_URL',
     description:
-      'Address of an issuer’s keys (a JWKS), which must use `https` if it is not local. Games can send JWTs of this issuer as their token. If this setting is empty, only tokens that Questlog created are accepted.',
+      'Address of an issuer’s keys (a JWKS), which must use `https` if it is not local. Games can send JWTs of this issuer as their token. If empty, only tokens that Questlog created are accepted.',
   }),
   jwtIssuer: setting.optional({
     env: 'QUESTLOG_JWT_ISSUER',
