@@ -61,8 +61,7 @@ const processSettings = {
   }),
   backupDir: setting.optional({
     env: 'QUESTLOG_BACKUP_DIR',
-    description:
-      'Folder for backups of the embedded engines. If empty: `backups` in the data folder.',
+    description: 'Folder for backups of the embedded engines. If empty: `backups` in the data folder.',
   }),
   demo: setting.choice(['auto', 'on', 'off'], {
     env: 'QUESTLOG_DEMO',
