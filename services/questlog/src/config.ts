@@ -37,7 +37,7 @@ const processSettings = {
     minimum: 1,
     maximum: 64,
     description:
-      'Number of `ingest` processes on one port. Each process uses one core and has its own caches. To run several processes, you need Kafka and fixed ports.',
+      'Number of `ingest` processes on one port. Several processes need Kafka and fixed ports.',
   }),
   adminUrl: setting.optional({
     env: 'QUESTLOG_ADMIN_URL',
@@ -57,7 +57,7 @@ const processSettings = {
     env: 'QUESTLOG_DATA_DIR',
     default: defaultDataDir,
     description:
-      'Folder of the embedded log, the embedded ClickHouse, uploaded files, and the credentials file. Only one process at a time can use this folder.',
+      'Folder of the embedded log, the embedded ClickHouse, uploaded files, and the credentials file, for one process at a time.',
   }),
   backupDir: setting.optional({
     env: 'QUESTLOG_BACKUP_DIR',
@@ -96,7 +96,7 @@ const processSettings = {
     minimum: 0,
     maximum: 1000,
     description:
-      'Partitions of the topics, fixed at the first start. The value 0 means 4 partitions on the embedded log and 12 on Kafka.',
+      'Partitions of the topics, fixed at the first start. 0: 4 on the embedded log, 12 on Kafka.',
   }),
 } as const;
 

@@ -48,7 +48,7 @@ export async function metricsPage(): Promise<string> {
     'Metrics',
     'services/{ingest,operations,projector,linker}/src/metrics.ts and services/runtime/src',
     [
-      '`GET /metrics` of the admin listener returns these metrics in Prometheus text format, or in OpenMetrics 1.0 if the header `Accept` names it. The response also has the metrics `process_*` and\n`nodejs_*` of the library prom-client. The metrics\n`nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` contain 250 ms too much, because prom-client measures every 250 ms: subtract 0.25. The\n[changes](../../CHANGELOG.md) list the deprecated metrics.',
+      '`GET /metrics` of the admin listener returns these metrics in Prometheus text format, or in OpenMetrics 1.0 if the header `Accept` names it. The response also has the metrics `process_*` and\n`nodejs_*` of the library prom-client. The metrics\n`nodejs_eventloop_lag_{min,mean,max,p50,p90,p99}_seconds` contain 250 ms too much, so subtract 0.25. The\n[changes](../../CHANGELOG.md) list the deprecated metrics.',
       'Every `operations` process reports the same lag, ledger, and dead letters, so do not add the values of several processes.',
       list(lines),
       'The label `resource` has these values:',

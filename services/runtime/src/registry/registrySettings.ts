@@ -5,7 +5,7 @@ export const registrySettings = {
   registryUrl: setting.optional({
     env: 'SCHEMA_REGISTRY_URL',
     description:
-      'Address of a registry with Confluent’s API. Required with Kafka. The embedded log needs no registry, because it keeps schemas in a topic.',
+      'Address of a registry with Confluent’s API. Required with Kafka.',
   }),
   registryUsername: setting.optional({
     env: 'SCHEMA_REGISTRY_USERNAME',

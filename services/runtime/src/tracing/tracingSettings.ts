@@ -39,7 +39,7 @@ export const tracingSettings = {
     env: 'QUESTLOG_TRUST_TRACE_SAMPLING',
     default: 'off',
     description:
-      'With `on`, a `parentbased_` sampler selects the requests whose `traceparent` is sampled. With `off`, clients cannot decide which of their requests are sampled.',
+      'With `on`, a `parentbased_` sampler selects the requests whose `traceparent` is sampled.',
   }),
 } as const;
 

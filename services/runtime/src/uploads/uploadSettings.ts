@@ -8,7 +8,7 @@ export const uploadSettings = {
     env: 'QUESTLOG_UPLOADS',
     default: 'auto',
     description:
-      'Store of uploaded files: `folder` (in the data folder, only for `standalone`), `s3`, or `off`. `auto` means `s3` if a bucket is set. Without a bucket, `auto` means `folder` if the log is embedded, and `off` if it is not.',
+      'Store of uploaded files: `folder` (in the data folder, only for `standalone`), `s3`, or `off`. `auto`: `s3` with a bucket, otherwise `folder` with the embedded log, and `off` with Kafka.',
   }),
   uploadSigningKey: setting.secret({
     env: 'QUESTLOG_UPLOAD_SIGNING_KEY',

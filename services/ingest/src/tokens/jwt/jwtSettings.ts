@@ -16,7 +16,7 @@ export const jwtSettings = {
   }),
   jwtIssuer: setting.optional({
     env: 'QUESTLOG_JWT_ISSUER',
-    description: 'Exact value of the claim `iss`. Required with `QUESTLOG_JWKS_URL`.',
+    description: 'Value of the claim `iss`. Required with `QUESTLOG_JWKS_URL`.',
   }),
   jwtAudience: setting.optional({
     env: 'QUESTLOG_JWT_AUDIENCE',
