@@ -36,8 +36,7 @@ const processSettings = {
     default: 1,
     minimum: 1,
     maximum: 64,
-    description:
-      'Number of `ingest` processes on one port. Several processes need Kafka and fixed ports.',
+    description: 'Number of `ingest` processes on one port. Several processes need Kafka and fixed ports.',
   }),
   adminUrl: setting.optional({
     env: 'QUESTLOG_ADMIN_URL',
@@ -95,8 +94,7 @@ const processSettings = {
     default: 0,
     minimum: 0,
     maximum: 1000,
-    description:
-      'Partitions of the topics, fixed at the first start. 0: 4 on the embedded log, 12 on Kafka.',
+    description: 'Partitions of the topics, fixed at the first start. 0: 4 on the embedded log, 12 on Kafka.',
   }),
 } as const;
 

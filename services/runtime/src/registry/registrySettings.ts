@@ -4,8 +4,7 @@ import { rejectIf, type SettingsOf, setting } from '../process/config.ts';
 export const registrySettings = {
   registryUrl: setting.optional({
     env: 'SCHEMA_REGISTRY_URL',
-    description:
-      'Address of a registry with Confluent’s API. Required with Kafka.',
+    description: 'Address of a registry with Confluent’s API. Required with Kafka.',
   }),
   registryUsername: setting.optional({
     env: 'SCHEMA_REGISTRY_USERNAME',

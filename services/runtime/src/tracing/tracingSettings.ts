@@ -38,8 +38,7 @@ export const tracingSettings = {
   trustTraceSampling: setting.choice(['on', 'off'], {
     env: 'QUESTLOG_TRUST_TRACE_SAMPLING',
     default: 'off',
-    description:
-      'With `on`, a `parentbased_` sampler selects the requests whose `traceparent` is sampled.',
+    description: 'With `on`, a `parentbased_` sampler selects the requests whose `traceparent` is sampled.',
   }),
 } as const;
 
