@@ -345,7 +345,7 @@ test.each(['without a commit', 'with a pending block'])(
     const { log, tables, append } = projection;
     await append('a', 'b');
     if (start === 'with a pending block')
-      await announce(projection, { pendingTo: 2, last: { offset: 1, id: 'b' } });
+      await announce(projection, { pendingTo: 2, last: { offset: 1, id: 'b' }, token: 'start' });
     const consumer = await projection.start((owned) =>
       withMethods(owned, {
         commit: async (topic, committed) => {

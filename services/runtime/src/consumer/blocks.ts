@@ -91,6 +91,8 @@ class BlockRun<Plan> {
   /** Rewinds to the start of the log if the tables were restored and lack rows. @throws RestartRun after a rewind. */
   async #checkTables(): Promise<void> {
     if (!(await this.#retry(() => this.#tables.wereRestored(this.#committed)))) return;
+    // After the loss of one shard, the tables of the other shards are the same, and a late insert can add rows to them.
+    if (this.#shard !== undefined) await this.#waitForInserts();
     const { log, topic, logger } = this.#options;
     const { partition } = this.#owned;
     const { offset } = this.#committed;
@@ -99,7 +101,7 @@ class BlockRun<Plan> {
     this.#writer = undefined;
     await this.#commit({ offset: startOffset });
     this.#hasCommit = false;
-    // Does not wait for inserts of the previous owner, because their target tables were replaced when a backup was restored.
+    // Inserts of the previous owner add no more rows. On a single server, a restored backup replaced their target tables.
     this.#previousInsertsEndAtMs = Number.NEGATIVE_INFINITY;
     throw new RestartRun();
   }
@@ -109,7 +111,7 @@ class BlockRun<Plan> {
     const shard = this.#shard;
     if (shard === undefined || next === undefined) return;
     const isOther = shard.isOtherThan(next);
-    if (isOther) await this.#waitUntil(Math.max(this.#previousInsertsEndAtMs, this.#failedInsertsEndAtMs));
+    if (isOther) await this.#waitForInserts();
     shard.use(next);
     if (!isOther) return;
     this.#writer = undefined;
@@ -146,7 +148,9 @@ class BlockRun<Plan> {
 
   async #finishPendingBlock(): Promise<void> {
     const { topic } = this.#options;
-    const { offset, pendingTo, last } = this.#committed;
+    const { offset, pendingTo, last, token } = this.#committed;
+    // Inserts of older versions have other deduplication tokens. ClickHouse would not drop a late insert of such a version.
+    if (pendingTo !== undefined && token === undefined) await this.#waitUntil(this.#previousInsertsEndAtMs);
     await this.#chooseVerification(pendingTo ?? offset);
     if (pendingTo === undefined) return;
     const records: LogRecord[] = [];
@@ -218,8 +222,13 @@ class BlockRun<Plan> {
     throw new RestartRun();
   }
 
+  /** Waits until no insert of the previous owner and no failed insert of this process can take effect. */
+  #waitForInserts(): Promise<void> {
+    return this.#waitUntil(Math.max(this.#previousInsertsEndAtMs, this.#failedInsertsEndAtMs));
+  }
+
   async #writeNextBlock(): Promise<void> {
-    const { topic, clock } = this.#options;
+    const { topic, clock, storedRows } = this.#options;
     const start = this.#owned.position(topic);
     // The first block of a new partition has only one record. If its commit is lost, the next owner must build the same block
     // again. Otherwise, rows would be inserted twice. Only a block of one record is certain to be the same.
@@ -247,6 +256,9 @@ class BlockRun<Plan> {
     await this.#writeInTraces(this.#block(records, start, end), start < this.#verifyBelow);
     if (this.#isNewPartition) this.#isNewPartition = false;
     else this.#lastFlushMs = clock.now();
+    // If the commit of a block was lost, a late insert of this block can have stored rows above the first block of this owner.
+    const isFirst = start === this.#verifyBelow - 1;
+    if (isFirst && (await this.#retry(() => storedRows.hasRowsFrom(end)))) throw new RestartRun();
   }
 
   #deadline(): number {
@@ -312,7 +324,7 @@ class BlockRun<Plan> {
     const { start, end, last } = block;
     if (last !== undefined) {
       if (verify) await this.#retry(() => checkStoredRows(this.#options.storedRows, block));
-      await this.#commit({ offset: start, pendingTo: end, last });
+      await this.#commit({ offset: start, pendingTo: end, last, token: 'start' });
       if (!this.#isStartPublished) await this.#publishStart(start);
       this.#writer ??= await this.#retry(() => this.#options.openWriter(block.start, this.#shard?.name));
       const writer = this.#writer;

@@ -4,6 +4,7 @@ import type { PartitionShard } from '../clickhouse/cluster/partitions/shardAssig
 import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
 import { metadataOf } from '../log/projection/commitMetadata.ts';
 import { systemClock } from '../process/clock.ts';
+import { Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import type { BlockOptions } from './blockOptions.ts';
 import { runBlocks } from './blocks.ts';
@@ -104,4 +105,36 @@ test('an owner whose inserts have ended changes the shard between two blocks', a
   await consumer.stop();
   expect(table.rows).toEqual([0, 1, 2, 3, 4]);
   expect(writers.at(-1)).toBe('b');
+});
+
+test.each([
+  ['the previous owner', new Error('crash')],
+  ['the same owner', new Unavailable('the response was lost')],
+])('a replaced restore marker does not store rows of a late insert of %s twice', async (_, failure) => {
+  const { table, append, run } = await aPartition();
+  await append(2);
+  await run(2);
+  await append(3);
+  const clock = { aheadMs: 0, now: () => systemClock.now() + clock.aheadMs };
+  const lateRows = [2, 3, 4];
+  const insertEnds = (): void => void table.rows.push(...lateRows.splice(0));
+  const warn = (event: string): void => {
+    if (event === 'waits_for_inserts_of_before') insertEnds();
+  };
+  const changed = { clock, insertsEndWithinMs: 1_000, logger: { ...silentLogger, warn } };
+  table.beforeRow = () => {
+    table.beforeRow = () => {};
+    table.name = 'replaced';
+    // Inserts that were sent before the start of this owner have ended.
+    clock.aheadMs += 2_000;
+    throw failure;
+  };
+  const first = run(5, changed);
+  if (failure instanceof Unavailable) await first;
+  else {
+    await expect(first).rejects.toThrow('crash');
+    await run(5, changed);
+  }
+  insertEnds();
+  expect(table.rows.toSorted()).toEqual([0, 1, 2, 3, 4]);
 });

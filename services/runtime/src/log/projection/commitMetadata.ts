@@ -11,6 +11,11 @@ export interface CommitMetadata {
   /** Offset after the block that is being written. Undefined if all rows below `offset` are stored. */
   readonly pendingTo?: number;
   /**
+   * `start` if the deduplication token of the block that is being written contains only the start of the block. Undefined in
+   * commits of older versions, whose deduplication tokens also contain the end of the block.
+   */
+  readonly token?: 'start';
+  /**
    * Last record of the block that is being written or, if no block is being written, the last record below `offset`. The log
    * was truncated if it now has a different record at the offset of this last record.
    */
