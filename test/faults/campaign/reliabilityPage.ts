@@ -48,6 +48,16 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
     'a bug (fixed in eb624be): an erasure waited for a part that a killed replica had detached and fetched again.',
   ],
   [
+    '3cf74eb32d',
+    'exited with 1',
+    'the machine was overloaded: a starting process did not connect to ClickHouse within 30 s.',
+  ],
+  [
+    'd71508ae81',
+    'it did not end within 600 s',
+    'not known: the machine was overloaded, and the services had not started within ten minutes.',
+  ],
+  [
     'bcce94bb34',
     'verify found ',
     'the test wrongly expected that an ingest whose clock is ten minutes behind verifies all events.',
