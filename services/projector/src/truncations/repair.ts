@@ -159,20 +159,23 @@ function recount<Key>(rollup: RollupTable<Key>, { source, orphanId, offset }: Re
   ];
 }
 
-/** Adds up the counts of the shards, because each shard of a cluster has different rows in `events`. */
+/**
+ * Adds up the counts of the shards, because each shard of a cluster has different rows in `events`. Computes the weights from
+ * counts, because a sum of fractions in ClickHouse depends on the order of the rows, and replicas must have equal results.
+ */
 function countRows<Key>(rollup: RollupTable<Key>, source: TopicSource, where: string): Recount {
   const { select, nameOf, rowTable } = rollup;
   return async (store, confirm) => {
-    type Row = Key & Record<'count' | 'lastOffset', string> & { readonly weight: number };
+    type Row = Key & Record<'count' | 'lastOffset', string> & { readonly sampleRate: number };
     const rows = await store.query<Row>(
-      `SELECT ${select}, count() AS count, sum(1 / sample_rate) AS weight, max(log_offset) AS lastOffset FROM events
-       WHERE ${partitionFilter(source.logId, source)} AND ${where} GROUP BY ${Object.values(rollup.key).join(', ')}`,
+      `SELECT ${select}, sample_rate AS sampleRate, count() AS count, max(log_offset) AS lastOffset FROM events
+       WHERE ${partitionFilter(source.logId, source)} AND ${where} GROUP BY ${Object.values(rollup.key).join(', ')}, sample_rate`,
     );
-    const totals = [...Map.groupBy(rows, nameOf).values()].map((perShard) => ({
-      key: perShard[0] as Key,
-      count: perShard.reduce((sum, row) => sum + Number(row.count), 0),
-      weight: perShard.reduce((sum, row) => sum + row.weight, 0),
-      lastOffset: Math.max(...perShard.map((row) => Number(row.lastOffset))),
+    const totals = [...Map.groupBy(rows, nameOf).values()].map((parts) => ({
+      key: parts[0] as Key,
+      count: parts.reduce((sum, row) => sum + Number(row.count), 0),
+      weight: parts.reduce((sum, row) => sum + Number(row.count) / row.sampleRate, 0),
+      lastOffset: Math.max(...parts.map((row) => Number(row.lastOffset))),
     }));
     await confirm();
     await writeRows(store, rowTable({ ...source, orphanIds: [] }), totals);

@@ -40,7 +40,7 @@ export function openStoredRecords<Message>(deps: StoredRecordsDeps<Message>): St
       `SELECT log_offset AS offset, ${name} AS name FROM ${table}
        WHERE ${OF_PARTITION} AND ${where}
          AND log_offset > {above:Int64} AND log_offset < {below:Int64}
-       ORDER BY ${about === below ? 'log_offset DESC' : 'abs(toInt64(log_offset) - {about:Int64})'} LIMIT 1`,
+       ORDER BY ${about === below ? 'log_offset DESC' : 'abs(toInt64(log_offset) - {about:Int64}), log_offset'}, name LIMIT 1`,
       { ...source, above, below, about },
     );
     return rows
