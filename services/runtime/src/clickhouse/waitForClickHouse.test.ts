@@ -4,6 +4,8 @@ import { createServer } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { StartRefused, Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
+import { identify } from './cluster/clusterNodes.ts';
+import type { Store } from './store.ts';
 import { requireSupportedClickHouse, waitForClickHouse } from './waitForClickHouse.ts';
 
 test('waits until ClickHouse is available, and logs the wait', async () => {
@@ -42,5 +44,17 @@ test.each(['24.7.6.8', '23.12.1.1'])(
     const started = requireSupportedClickHouse({ query: async <Row>() => [{ version }] as Row[] });
     await expect(started).rejects.toThrow(StartRefused);
     await expect(started).rejects.toThrow(`ClickHouse ${version} is too old: Questlog needs 24.8 or newer`);
+  },
+);
+
+test.each(['24.8.14.39', '25.12.1.1', '26.2.4.23'])(
+  'rejects ClickHouse %s as a node of a cluster, because it can insert a block twice',
+  async (version) => {
+    const query = async <Row>() => [{ version }] as Row[];
+    const identified = identify({ query } as unknown as Store, 'http://a', 'main', 1);
+    await expect(identified).rejects.toThrow(StartRefused);
+    await expect(identified).rejects.toThrow(
+      `ClickHouse ${version} is too old: Questlog needs 26.3 or newer for a cluster`,
+    );
   },
 );

@@ -36,16 +36,22 @@ function connected({ protocol, hostname, port }: URL): Promise<void> {
 
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 };
 
-/** Lowest supported version. Version 24.8 supports all tables, and version 23.10 rejects a migration (tested). */
-export const MIN_CLICKHOUSE_VERSION = '24.8';
+/**
+ * Lowest supported versions. Version 24.8 supports all tables, and version 23.10 rejects a migration (tested). An insert into a
+ * cluster is an `INSERT … SELECT`, and versions before 26.3 can store this insert twice although it has a deduplication token
+ * (ClickHouse/ClickHouse#99115).
+ */
+const MIN_VERSIONS = { 'single server': '24.8', cluster: '26.3' } as const;
 
-export async function requireSupportedClickHouse(store: Pick<Store, 'query'>): Promise<void> {
+export async function requireSupportedClickHouse(
+  store: Pick<Store, 'query'>,
+  use: keyof typeof MIN_VERSIONS = 'single server',
+): Promise<void> {
   const [row] = await store.query<{ version: string }>('SELECT version() AS version');
   const version = row?.version ?? '';
-  if (!isOlderVersion(version, MIN_CLICKHOUSE_VERSION)) return;
-  throw new StartRefused(
-    `ClickHouse ${version} is too old: Questlog needs ${MIN_CLICKHOUSE_VERSION} or newer`,
-  );
+  const minimum = MIN_VERSIONS[use];
+  if (!isOlderVersion(version, minimum)) return;
+  throw new StartRefused(`ClickHouse ${version} is too old: Questlog needs ${minimum} or newer for a ${use}`);
 }
 
 /** Compares the numbers of two versions, up to the last number of `minimum`. */

@@ -86,7 +86,7 @@ export async function identify(
   cluster: string,
   addresses: number,
 ): Promise<NodeIdentity> {
-  await requireSupportedClickHouse(store);
+  await requireSupportedClickHouse(store, 'cluster');
   await requireEqualClock(store, url);
   const [[sizes], macros] = await Promise.all([
     store.query<{ size: string; replicas: string; number: number }>(
