@@ -44,6 +44,15 @@ test('the next start completes a migration that was interrupted between its stat
   expect(await clickhouse.number('SELECT count() FROM games.second')).toBe(0);
 });
 
+test('changes the storage policy of the inner table of a materialized view', async () => {
+  const { clickhouse, directory } = await aDatabase();
+  const view = 'CREATE MATERIALIZED VIEW copy ENGINE = MergeTree ORDER BY x AS SELECT x FROM first';
+  writeFileSync(join(directory, '002-copy.sql'), view);
+  const { url, username, password } = clickhouse.server;
+  const changed = openMigrated({ url, username, password, database: 'games' }, directory, 'tiered');
+  await expect(changed).rejects.toThrow('Unknown storage policy `tiered`');
+});
+
 test('rejects the start if an applied file has changed', async () => {
   const { directory, migrate } = await aDatabase();
   await migrate();

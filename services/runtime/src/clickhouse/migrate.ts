@@ -41,7 +41,7 @@ async function changeStoragePolicy(store: Store, policy: string): Promise<void> 
     { policy },
   );
   for (const { name } of tables)
-    await store.command(`ALTER TABLE ${name} MODIFY SETTING storage_policy = '${policy}'`);
+    await store.command(`ALTER TABLE \`${name}\` MODIFY SETTING storage_policy = '${policy}'`);
 }
 
 async function migrate(store: Store, directory: string): Promise<void> {
