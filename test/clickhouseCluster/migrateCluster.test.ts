@@ -2,6 +2,7 @@
  * Tests that all nodes of a ClickHouse cluster get the same tables: after concurrent starts, after an interrupted start, after a
  * node was unavailable, and after a node was replaced.
  */
+import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -197,6 +198,29 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
     const database = aDatabase();
     const directory = filesBefore('004');
     await Promise.all([migrate(database, { directory }), migrate(database, { directory })]);
+    await expectEqualNodes(database);
+  });
+
+  test('a start reads the tables again if a concurrent start replaces the restore marker', async () => {
+    const database = aDatabase();
+    const directory = filesBefore('004');
+    await migrate(database, { directory });
+    const [first = ''] = nodes;
+    let reads = 0;
+    const open = (options: StoreOptions): AddressedStore => {
+      const store = openStore(options);
+      const query = async <Row>(sql: string, ...more: [Record<string, unknown>?]): Promise<Row[]> => {
+        const rows = await store.query<Row>(sql, ...more);
+        const isRead = options.url === new URL(first).origin && more[0]?.['database'] === database;
+        if (!isRead || !sql.includes('AS definition') || ++reads > 1) return rows;
+        return rows.map((row) =>
+          Object(row).name === 'restore_marker' ? { ...row, uuid: randomUUID() } : row,
+        );
+      };
+      return { ...store, query };
+    };
+    await migrate(database, { directory, open });
+    expect(reads).toBeGreaterThan(1);
     await expectEqualNodes(database);
   });
 

@@ -322,12 +322,16 @@ class Repair {
 
 const MIGRATIONS = 'schema_migrations';
 
-/** Rejects replicas that do not share their rows, for example after one replica was restored from a backup of its own. */
+/**
+ * Rejects replicas that do not share their rows, for example after one replica was restored from a backup of its own.
+ * @throws Unavailable if the table is the restore marker
+ */
 function rejectDifferentUuids(name: string, tables: readonly [ClusterNode, StoredTable][]): void {
   const [first] = tables;
   const other = tables.find(([, { uuid }]) => uuid !== first?.[1].uuid);
   if (first === undefined || other === undefined) return;
-  throw new StartRefused(
-    `ClickHouse: ${name} is not the same table on ${first[0].address.url} and ${other[0].address.url}; drop it on the node that must fetch its rows from the other`,
-  );
+  const difference = `ClickHouse: ${name} is not the same table on ${first[0].address.url} and ${other[0].address.url}`;
+  // A concurrent start can have replaced the marker on some of the nodes.
+  if (name === RESTORE_MARKER) throw new Unavailable(difference);
+  throw new StartRefused(`${difference}; drop it on the node that must fetch its rows from the other`);
 }
