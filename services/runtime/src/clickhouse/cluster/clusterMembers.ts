@@ -67,9 +67,17 @@ export async function openMembers({ options, settings, logger, open }: MembersDe
   const joins = nodes.map((address) => {
     const store = openWithQuorum(address, quorumOf(nodes.length));
     let attempt: Promise<void> | undefined;
+    // Causes that were logged. The same cause is logged once, because each attempt can fail with this cause.
+    const causes = new Set<string>();
     const onFailure = (error: unknown): void => {
-      if (error instanceof Unavailable) void pause(RETRY_PAUSE_MS).then(() => (attempt = undefined));
-      else logger.warn('clickhouse_node_rejected', { node: address.url, cause: messageOf(error) });
+      const isUnavailable = error instanceof Unavailable;
+      const cause = messageOf(error);
+      if (!causes.has(cause))
+        logger.warn(isUnavailable ? 'clickhouse_node_unavailable' : 'clickhouse_node_rejected', {
+          ...{ node: address.url, cause },
+        });
+      causes.add(cause);
+      if (isUnavailable) void pause(RETRY_PAUSE_MS).then(() => (attempt = undefined));
     };
     return (): Promise<void> => {
       attempt ??= join(address, store).catch(onFailure);

@@ -2,7 +2,7 @@
 import { ClickHouseError } from '@clickhouse/client';
 import { expect, test } from 'vitest';
 import { Unavailable } from '../../process/errors.ts';
-import { silentLogger } from '../../process/logger.ts';
+import { type Logger, silentLogger } from '../../process/logger.ts';
 import { QueryRejected } from '../clickhouseErrors.ts';
 import type { AddressedStore, Store, StoreOptions } from '../store.ts';
 import { openClusterStore } from './clusterStore.ts';
@@ -57,7 +57,7 @@ function noFaults() {
   return { down: none(), lagging: none(), empty: none(), reachable: none(), late: none() };
 }
 
-async function aClusterStore(faults = noFaults()) {
+async function aClusterStore(faults = noFaults(), logger: Pick<Logger, 'warn'> = silentLogger) {
   const inserts: string[] = [];
   const commands: string[] = [];
   const queries: Readonly<Record<string, string | number>>[] = [];
@@ -91,7 +91,7 @@ async function aClusterStore(faults = noFaults()) {
     };
   };
   const nodes = Object.keys(NODES).map((url) => ({ url, username: '', password: '', database: 'games' }));
-  const store = await openClusterStore({ name: 'main', nodes }, 'games', silentLogger, open);
+  const store = await openClusterStore({ name: 'main', nodes }, 'games', logger, open);
   const partition = (number: number): Store => store.forPartition?.(number) ?? store;
   return { store, partition, inserts, commands, queries, faults };
 }
@@ -120,6 +120,24 @@ test.each([
   await expect(read()).rejects.toThrow(Unavailable);
   faults[fault].delete(url);
   await expect.poll(read, { timeout: 5_000 }).toEqual([]);
+});
+
+test('logs once that a node is not used because of its clock', async () => {
+  const logged: unknown[] = [];
+  const warn = (event: string, fields?: object): void => void logged.push({ event, ...fields });
+  const faults = { ...noFaults(), late: new Set(['http://b']) };
+  const { partition } = await aClusterStore(faults, { warn });
+  const read = () => partition(0).query('SELECT id FROM events');
+  await expect(read()).rejects.toThrow(Unavailable);
+  faults.late.delete('http://b');
+  await expect.poll(read, { timeout: 5_000 }).toEqual([]);
+  expect(logged).toEqual([
+    {
+      event: 'clickhouse_node_unavailable',
+      node: 'http://b',
+      cause: 'the clock of http://b differs by 10 s',
+    },
+  ]);
 });
 
 const EVENTS = 'SELECT id FROM events';
