@@ -17,7 +17,7 @@ import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouse
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
 const DATABASE = 'moved';
-/** Time that replaces the 35 s in which an insert can end, because the tests leave no insert running. */
+/** Time that replaces the 77 s in which an insert can end, because the tests leave no insert running. */
 const INSERTS_END_WITHIN_MS = 500;
 
 await describeClickHouseCluster('moves of partitions between shards', (start) => {
