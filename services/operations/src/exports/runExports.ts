@@ -1,7 +1,7 @@
 /**
- * Runs the exports of the directory, one at a time in each process. A process takes over an export if the directory's record of the
- * export has not changed for `leaseMs`, although the process that runs the export writes the record again several times in this
- * time. Before each change in the bucket, a process checks that no other process has taken over the export.
+ * Runs the exports of the directory, one at a time in each process. A process takes over an export if the directory's record of
+ * the export has not changed for `leaseMs`. The process that runs the export writes this record several times during `leaseMs`.
+ * Before each change in the bucket, a process checks that no other process has taken over the export.
  */
 import { randomUUID } from 'node:crypto';
 import type { Store } from '@questlog/runtime/clickhouse/store';
@@ -176,7 +176,10 @@ class Run {
     };
   }
 
-  /** Writes the record of the export again, so that no other process takes over. @throws Fenced if another process has taken over */
+  /**
+   * Writes the record of the export again, so that no other process takes over. @throws Fenced if another process has taken
+   * over
+   */
   async #renew(): Promise<void> {
     await this.#update({});
   }

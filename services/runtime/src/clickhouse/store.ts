@@ -72,8 +72,8 @@ export interface Store {
   /** Returns the name of the table that has the rows of a log partition. Undefined if ClickHouse is not a cluster. */
   localName?(table: string): string;
   /**
-   * Returns the name of the table whose UUID identifies the rows of a table. Undefined if ClickHouse is not a cluster, where the
-   * UUID of the table itself identifies its rows.
+   * Returns the name of the table whose UUID identifies the rows of a table. Undefined on a single server, because the UUID of
+   * the table itself identifies its rows.
    */
   idTable?(table: string): string;
   /**
@@ -159,8 +159,8 @@ const LOSS_DETECTION_MS = 5_000;
 /** Maximum difference between the clocks of ClickHouse and Questlog if inserts have a time limit for their start. */
 export const MAX_CLOCK_DIFFERENCE_MS = 2_000;
 /**
- * ClickHouse's default time after which Keeper ends the session of a suspended server. A server without its session cannot finish
- * an insert into a replicated table.
+ * ClickHouse's default time after which Keeper ends the session of a suspended server. A server without its session cannot
+ * finish an insert into a replicated table.
  */
 const KEEPER_SESSION_MS = 30_000;
 const MAX_CONNECTIONS = 16;

@@ -91,7 +91,7 @@ class BlockRun<Plan> {
   /** Rewinds to the start of the log if the tables were restored and lack rows. @throws RestartRun after a rewind. */
   async #checkTables(): Promise<void> {
     if (!(await this.#retry(() => this.#tables.wereRestored(this.#committed)))) return;
-    // After the loss of one shard, the tables of the other shards are the same, and a late insert can add rows to them.
+    // After the loss of one shard, the other shards still have their tables, and a late insert can add rows to these tables.
     if (this.#shard !== undefined) await this.#waitForInserts();
     const { log, topic, logger } = this.#options;
     const { partition } = this.#owned;
@@ -106,7 +106,7 @@ class BlockRun<Plan> {
     throw new RestartRun();
   }
 
-  /** Changes the shard after a move of the partition, and waits before until no insert into another shard can take effect. */
+  /** Changes the shard after a move of the partition, after a wait until no insert into another shard can take effect. */
   async #chooseShard(next: PartitionShard | undefined): Promise<void> {
     const shard = this.#shard;
     if (shard === undefined || next === undefined) return;
