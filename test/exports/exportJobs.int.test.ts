@@ -235,3 +235,40 @@ test('after an erasure, an export rewrites the affected files, and the receipt l
   ]);
   for (const { id: other } of others) expect(first.current.erasures.get(other)?.exports).toEqual([]);
 });
+
+test('the first run in a folder of a deleted export rewrites the files with erased rows', async () => {
+  const { first, bucket, clock, run, create, ended } = await processes(1);
+  run(first);
+  const deleted = await create();
+  await ended(deleted);
+  const before = bucket.offsets();
+  await first.put('export', deleted, null);
+  await engine.store.command('ALTER TABLE events DELETE WHERE log_offset = 2 SETTINGS mutations_sync = 2');
+  const erasure = anErasure({ tenantId, projectId: id, sessions: [], hiddenAt: clock.now(), state: 'done' });
+  await first.put('erasure', erasure.id, erasure);
+  clock.nowMs += 2 * HOUR_MS;
+  await ended(await create());
+  expect(bucket.offsets()).toEqual(before.filter((offset) => offset !== 2));
+});
+
+test('an erasure with many ids gets no file names, because its record must stay below 1 MiB', async () => {
+  const { first, clock, run, create, ended } = await processes(1);
+  const ids = Array.from({ length: 25_000 }, () => randomUUID());
+  const erasure = anErasure({
+    ...{
+      tenantId,
+      projectId: id,
+      sessions: [{ projectId: id, ids }],
+      hiddenAt: clock.now() + 1,
+      state: 'done',
+    },
+  });
+  run(first);
+  const jobId = await create();
+  await ended(jobId);
+  await engine.store.command('ALTER TABLE events DELETE WHERE log_offset = 4 SETTINGS mutations_sync = 2');
+  await first.put('erasure', erasure.id, erasure);
+  await expect
+    .poll(() => first.current.erasures.get(erasure.id)?.exports, { timeout: 10_000 })
+    .toEqual([expect.objectContaining({ exportId: jobId, rewritten: 1, names: [] })]);
+});

@@ -52,7 +52,9 @@ const ErasureExport = Type.Object({
   problem: Nullable(Type.String({ description: 'Why the files can contain erased rows.' })),
   rewritten: count('Number of rewritten files.'),
   planId: Nullable({ ...Uuid, description: 'The manifest has this `planId` for each rewritten file.' }),
-  names: Type.Array(Type.String(), { description: 'Names of the first rewritten files.' }),
+  names: Type.Array(Type.String(), {
+    description: 'Names of the first rewritten files. Empty for an erasure with many ids.',
+  }),
 });
 
 export const ErasureReceipt = Type.Object({

@@ -168,7 +168,7 @@ export interface ErasedExport {
   readonly rewritten: number;
   /** Id of the plan that rewrote the files. The manifest of the export has this id for each rewritten file. */
   readonly planId: string;
-  /** Names of the first rewritten files. */
+  /** Names of the first rewritten files. Empty if the record has more than 20,000 ids. */
   readonly names: readonly string[];
 }
 

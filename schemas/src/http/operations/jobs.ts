@@ -122,7 +122,11 @@ export const JOBS = {
     route: 'DELETE /admin/exports/{id}',
     summary:
       'Ends an export and its schedule. The files stay in the bucket, and later erasures do not rewrite them.',
-    responses: { 204: emptyAnswer('The export has ended.'), 404: NOT_THERE },
+    responses: {
+      204: emptyAnswer('The export has ended.'),
+      404: NOT_THERE,
+      409: 'The files of the export can still contain erased rows.',
+    },
   },
 } as const satisfies Operations;
 

@@ -1,11 +1,12 @@
-/** Tests how an export ends after a broken response, and with other options. */
+/** Tests how an export ends after a broken response, after a failure to remove a file, and with other options. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ExportRequest, runExport } from '@questlog/runtime/exports/runExport';
+import { Readable } from 'node:stream';
+import { type ExportRequest, type ExportSource, runExport } from '@questlog/runtime/exports/runExport';
 import type { ExportPlan } from '@questlog/schemas/http/export';
 import { expect, onTestFinished, test } from 'vitest';
 import { adminEndpoint } from '../connection.ts';
@@ -55,6 +56,72 @@ test('a project is a UUID, so that its folder is inside the output folder', asyn
   const args = ['events', '--project', '../../..', '--output', tmpdir()];
   await expect(command.parseAsync(args, { from: 'user' })).rejects.toThrow('it must be a UUID');
 });
+
+test('a refresh after a failed removal also removes the files that the failed refresh had replaced', async () => {
+  const { run, files, chunk } = aRefreshedFolder();
+  await run();
+  chunk.state = '2';
+  await expect(run('1.csv')).rejects.toThrow('the file stays');
+  chunk.state = '3';
+  expect((await run()).written).toMatchObject([{ name: FILE.replace('1.csv', '3.csv'), generation: 3 }]);
+  expect(files()).toEqual([FILE.replace('1.csv', '3.csv'), 'manifest.json']);
+});
+
+test('a refresh replaces the files of an earlier version of Questlog, whose names and plans have no numbers', async () => {
+  const { run, files, folder } = aRefreshedFolder();
+  const name = FILE.replace('-1.csv', '.csv');
+  const [chunk] = PLAN.chunks;
+  const file = { ...chunk, name, bytes: 1, sha256: 'of an earlier file', state: '0' };
+  mkdirSync(join(folder, '2026-11-01'));
+  writeFileSync(join(folder, name), 'x');
+  writeFileSync(
+    join(folder, 'manifest.json'),
+    JSON.stringify({ ...REQUEST, offsets: [OFFSET], files: [file] }),
+  );
+  writeFileSync(
+    join(folder, 'plan.json'),
+    JSON.stringify({ ...REQUEST, ...PLAN, chunks: [], isRefresh: true }),
+  );
+  const { planId, written } = await run();
+  expect(planId).toHaveLength(randomUUID().length);
+  // A file whose number is larger than 1 has replaced another file.
+  expect(written).toMatchObject([{ name: FILE.replace('1.csv', '2.csv'), generation: 2, planId }]);
+  expect(files()).toEqual([FILE.replace('1.csv', '2.csv'), 'manifest.json']);
+});
+
+/** Returns a folder whose export has one chunk. A run fails if it removes a file whose name ends with `stays`. */
+function aRefreshedFolder() {
+  const folder = mkdtempSync(join(tmpdir(), 'questlog-export-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const chunk = { state: '1' };
+  const source: ExportSource = {
+    plan: async (_, after) => (after.length === 0 ? PLAN : { ...PLAN, chunks: [] }),
+    read: async ({ exceptState }) =>
+      exceptState === chunk.state
+        ? undefined
+        : { rows: 1, state: chunk.state, content: Readable.from([Buffer.from(chunk.state)]) },
+  };
+  const run = async (stays?: string) => {
+    const opened = await openLocalFolder(folder);
+    const remove = async (name: string) => {
+      if (stays !== undefined && name.endsWith(stays)) throw new Error('the file stays');
+      await opened.remove(name);
+    };
+    try {
+      return await runExport({
+        ...{ source, folder: { ...opened, remove }, request: REQUEST, isRefresh: true },
+        ...{ signal: new AbortController().signal, onProgress: () => {} },
+      });
+    } finally {
+      await opened.close();
+    }
+  };
+  const files = () =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((name) => name !== '2026-11-01')
+      .sort();
+  return { run, files, folder, chunk };
+}
 
 async function anExport(sendChunk = (response: ServerResponse) => void response.end('1\n2')) {
   const server = createServer((request, response) => {

@@ -3,7 +3,7 @@ import type { Directory } from '@questlog/runtime/directory/directory';
 import type { ErasureOutput } from '@questlog/schemas/http/erasure';
 import type { ErasedExport, Erasure, Export } from '@questlog/schemas/topics/directoryEntry';
 
-export type ExportedData = Pick<Directory, 'exports' | 'erasures' | 'projects'>;
+type ExportedData = Pick<Directory, 'exports' | 'erasures' | 'projects'>;
 
 type ErasedScope = Pick<Erasure, 'tenantId' | 'projectId' | 'hiddenAt' | 'exports'>;
 
@@ -11,7 +11,7 @@ type ErasedScope = Pick<Erasure, 'tenantId' | 'projectId' | 'hiddenAt' | 'export
 const MAX_CLOCK_DIFFERENCE_MS = 3_600_000;
 
 /** Returns true if the erasure covers the project of the export, and the export can have files from before the erasure. */
-export function isErasedBy(
+function isErasedBy(
   { projects }: Pick<Directory, 'projects'>,
   { tenantId, projectId, hiddenAt }: ErasedScope,
   job: Export,
@@ -19,6 +19,16 @@ export function isErasedBy(
   const isInScope =
     projectId === null ? projects.get(job.projectId)?.tenantId === tenantId : projectId === job.projectId;
   return isInScope && (hiddenAt === null || hiddenAt > job.createdAt - MAX_CLOCK_DIFFERENCE_MS);
+}
+
+/** Returns the erasures that have hidden their rows, and whose rows the files of the export can still contain. */
+export function notCompared(directory: ExportedData, job: Export): Erasure[] {
+  return [...directory.erasures.values()].filter(
+    (erasure) =>
+      erasure.hiddenAt !== null &&
+      isErasedBy(directory, erasure, job) &&
+      !erasure.exports?.some(({ exportId }) => exportId === job.id),
+  );
 }
 
 /** Returns the exports of the receipt: the compared exports, and the exports that can still contain erased rows. */
@@ -48,13 +58,13 @@ export function mergeErasedExports(parts: readonly Pick<Erasure, 'exports'>[]): 
     parts.flatMap(({ exports = [] }) => exports),
     ({ exportId }) => exportId,
   );
-  return [...byExport.values()].flatMap((all) => {
+  return [...byExport.values()].flatMap((compared) => {
+    const all = compared.toSorted((a, b) => a.comparedAt - b.comparedAt);
     const last = all.at(-1);
     if (last === undefined || all.length < parts.length) return [];
     const runs = [...new Map(all.map((one) => [one.planId, one])).values()];
     return {
       ...last,
-      comparedAt: Math.min(...all.map(({ comparedAt }) => comparedAt)),
       rewritten: runs.reduce((sum, { rewritten }) => sum + rewritten, 0),
       names: runs.flatMap(({ names }) => names),
     };

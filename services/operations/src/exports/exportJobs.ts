@@ -8,6 +8,7 @@ import type { ExportOutput } from '@questlog/schemas/http/export';
 import type { OPERATORS } from '@questlog/schemas/http/operations/operators';
 import type { Export } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
+import { notCompared } from './erasedExports.ts';
 
 export function exportJobs({
   directory,
@@ -26,8 +27,13 @@ export function exportJobs({
       await directory.caughtUp();
       if (!projects.has(projectId)) throw new Rejected('not_found', `there is no project ${body.projectId}`);
       const path = `${body.output.replace(/\/+$/, '')}/${kind}/${projectId}`;
-      const same = [...exports.values()].find((other) => other.path === path);
-      if (same !== undefined) throw new Rejected('conflict', `the export ${same.id} has the folder ${path}`);
+      const conflictWith = (ownId?: string): Rejected | undefined => {
+        const first = [...exports.values()].find((other) => other.path === path);
+        if (first === undefined || first.id === ownId) return undefined;
+        return new Rejected('conflict', `the export ${first.id} has the folder ${path}`);
+      };
+      const conflict = conflictWith();
+      if (conflict !== undefined) throw conflict;
       const now = clock.now();
       const entity: Export = {
         ...{ id: randomUUID(), projectId, kind, format, from, to, path, everyHours, createdAt: now },
@@ -35,11 +41,21 @@ export function exportJobs({
         ...{ files: 0, rows: 0, bytes: 0 },
       };
       await directory.change('export', entity.id, () => ({ entity, answer: undefined }));
-      return toOutput(entity);
+      // Another process can have created an export with the same folder at the same time. The earlier record stays.
+      const laterConflict = conflictWith(entity.id);
+      if (laterConflict === undefined) return toOutput(entity);
+      await directory.change('export', entity.id, () => ({ entity: null, answer: undefined }));
+      throw laterConflict;
     },
     deleteExport: (_, { params }) =>
       directory.change('export', pathUuid(params.id), (known) => {
-        existing(params.id, known);
+        const job = existing(params.id, known);
+        const [erasure] = notCompared(directory.current, job);
+        if (erasure !== undefined)
+          throw new Rejected(
+            'conflict',
+            `the files of the export can contain rows of the erasure ${erasure.id}; retry after the next run of the export`,
+          );
         return { entity: null, answer: undefined };
       }),
   };

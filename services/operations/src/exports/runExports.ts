@@ -14,7 +14,9 @@ import { Fenced, messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { runPeriodically } from '@questlog/runtime/process/waiting';
 import type { Erasure, Export } from '@questlog/schemas/topics/directoryEntry';
-import { type ExportedData, isErasedBy } from './erasedExports.ts';
+import { countOf } from '../erasures/core/parts.ts';
+import { MAX_SESSIONS_PER_RECORD } from '../erasures/core/scope.ts';
+import { notCompared } from './erasedExports.ts';
 import { planExport } from './planExport.ts';
 import { readChunk } from './readChunk.ts';
 
@@ -37,7 +39,7 @@ const RETRY_MS = 5 * 60_000;
 const HOUR_MS = 3_600_000;
 /** Maximum length of an error text, because an error of ClickHouse can contain a whole statement. */
 const MAX_PROBLEM_CHARACTERS = 2_000;
-/** Maximum number of names in the record of an erasure. The record must stay below 1 MiB, and can have many ids. */
+/** Maximum number of names per export in the record of an erasure, because the record must stay below 1 MiB. */
 const MAX_NAMES = 20;
 
 /** Returns a function that stops the runs. Another process, or this process after its next start, continues a stopped run. */
@@ -67,16 +69,6 @@ export function runExports(deps: ExportRunDeps): () => Promise<void> {
 function isDue({ directory, clock }: ExportRunDeps, job: Export): boolean {
   if (job.dueAt !== null && job.dueAt <= clock.now()) return true;
   return job.problem === null && notCompared(directory.current, job).length > 0;
-}
-
-/** Returns the finished erasures whose rows the files of the export can still contain. */
-function notCompared(directory: ExportedData, job: Export): Erasure[] {
-  return [...directory.erasures.values()].filter(
-    (erasure) =>
-      erasure.hiddenAt !== null &&
-      isErasedBy(directory, erasure, job) &&
-      !erasure.exports?.some(({ exportId }) => exportId === job.id),
-  );
 }
 
 class Run {
@@ -141,7 +133,9 @@ class Run {
     try {
       return await runExport({
         ...{ source: this.#source(projectId), folder, request: { projectId, kind, format, from, to } },
-        ...{ isRefresh: hidden.length > 0, signal, onProgress: () => {} },
+        // The first run also compares the files that a deleted export or `questlog export` has left in the folder.
+        isRefresh: hidden.length > 0 || job.finishedAt === null,
+        ...{ signal, onProgress: () => {} },
         onComplete: (result) => this.#recordErased(hidden, comparedAt, result),
       });
     } finally {
@@ -155,14 +149,17 @@ class Run {
     comparedAt: number,
     { planId, written }: ExportResult,
   ): Promise<void> {
-    const rewritten = written.filter(({ generation }) => generation > 1);
+    const rewritten = written.filter(({ generation = 1 }) => generation > 1);
     const names = rewritten.slice(0, MAX_NAMES).map(({ name }) => name);
     const entry = { exportId: this.#jobId, comparedAt, rewritten: rewritten.length, planId, names };
     for (const { id, hiddenAt } of hidden)
       await this.#deps.directory.change('erasure', id, (known) => {
         // The erasure has started again if the projector has inserted an erased row.
         if (known === undefined || known.hiddenAt !== hiddenAt) return { answer: undefined };
-        return { entity: { ...known, exports: [...(known.exports ?? []), entry] }, answer: undefined };
+        // The ids of a larger erasure leave too little space for names in its record.
+        const hasSpace = countOf([...(known.sessions ?? []), ...known.reports]) <= MAX_SESSIONS_PER_RECORD;
+        const compared = hasSpace ? entry : { ...entry, names: [] };
+        return { entity: { ...known, exports: [...(known.exports ?? []), compared] }, answer: undefined };
       });
   }
 

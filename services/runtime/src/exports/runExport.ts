@@ -45,19 +45,25 @@ export interface ExportOptions {
 
 export interface ExportedFile extends ExportChunk, FileFacts {
   readonly name: string;
-  /** Number of the file of this chunk. Each rewritten file has a new number, so that no two files ever have the same name. */
-  readonly generation: number;
-  /** Id of the plan that wrote the file. */
-  readonly planId: string;
+  /**
+   * Number of the file of this chunk. Each rewritten file has a new number, so that no two files ever have the same name.
+   * Undefined if Questlog wrote the file before files had numbers. Such a file is the first file of its chunk.
+   */
+  readonly generation?: number;
+  /** Id of the plan that wrote the file. Undefined if Questlog wrote the file before plans had ids. */
+  readonly planId?: string;
 }
 
 interface Manifest extends ExportRequest {
   readonly offsets: readonly ExportOffset[];
   readonly files: readonly ExportedFile[];
+  /** Names of the replaced files that the export has not removed yet. */
+  readonly replaced?: readonly string[];
 }
 
 interface StoredPlan extends ExportRequest, ExportPlan {
-  readonly id: string;
+  /** Undefined if Questlog wrote the plan before plans had ids. */
+  readonly id?: string;
   /**
    * True if the export compares the files of the manifest with ClickHouse. A repeated export that continues a plan always
    * compares them.
@@ -81,6 +87,7 @@ export async function runExport(options: ExportOptions): Promise<ExportResult> {
   const plan = await planOf(options, manifest);
   const { offsets } = plan;
   const files = new Map((manifest?.files ?? []).map((file) => [fileName(file, 0, request.format), file]));
+  const replaced = new Set(manifest?.replaced);
   const allChunks = [...(plan.isRefresh ? files.values() : []), ...plan.chunks];
   const allRows = sumOf(allChunks, ({ rows }) => rows);
   let exportedRows = 0;
@@ -88,25 +95,32 @@ export async function runExport(options: ExportOptions): Promise<ExportResult> {
     const chunk = { day, logId, partition, firstOffset, lastOffset };
     const key = fileName(chunk, 0, request.format);
     const before = files.get(key);
-    const generation = (before?.generation ?? 0) + 1;
+    const generation = before === undefined ? 1 : (before.generation ?? 1) + 1;
     const name = fileName(chunk, generation, request.format);
     const unfinished = await folder.find(name);
     const exceptState = (unfinished ?? before)?.state ?? null;
     const facts = (await store(options, chunk, name, offsets, exceptState)) ?? unfinished;
-    if (facts !== undefined) files.set(key, { name, ...chunk, generation, planId: plan.id, ...facts });
+    if (facts !== undefined) {
+      files.set(key, { name, ...chunk, generation, planId: plan.id, ...facts });
+      if (before !== undefined) replaced.add(before.name);
+    }
     exportedRows += rows;
     options.onProgress(exportedRows, allRows);
   }
   const complete: Manifest = { ...request, offsets, files: [...files.values()] };
-  await folder.write(MANIFEST, `${JSON.stringify(complete, null, 1)}\n`);
-  const written = complete.files.filter(({ planId }) => planId === plan.id);
   // Removes replaced files after the new manifest, so that a program that reads the manifest finds every file.
-  for (const file of written)
-    if (file.generation > 1) await folder.remove(fileName(file, file.generation - 1, request.format));
+  if (replaced.size > 0) await writeManifest(options, { ...complete, replaced: [...replaced] });
+  for (const name of replaced) await folder.remove(name);
+  await writeManifest(options, complete);
+  const written = complete.files.filter(({ planId }) => planId === plan.id);
   const result = { planId: plan.id, written, files: complete.files, unknownRows: plan.unknownRows };
   await options.onComplete?.(result);
   await folder.finish(PLAN);
   return result;
+}
+
+async function writeManifest({ folder }: ExportOptions, manifest: Manifest): Promise<void> {
+  await folder.write(MANIFEST, `${JSON.stringify(manifest, null, 1)}\n`);
 }
 
 export function sumOf<T>(items: readonly T[], numberOf: (item: T) => number): number {
@@ -131,17 +145,17 @@ async function storedJson<T extends ExportRequest>(
 }
 
 /** Returns the plan of the unfinished export, or a new plan. */
-async function planOf(options: ExportOptions, manifest: Manifest | undefined): Promise<StoredPlan> {
+async function planOf(options: ExportOptions, manifest: Manifest | undefined): Promise<Required<StoredPlan>> {
   const { source, folder, request, signal } = options;
   const newPlan = async (): Promise<StoredPlan> => {
     if (manifest === undefined && !(await folder.isEmpty()))
       throw new Error(`${folder.path} has files but neither ${MANIFEST} nor ${PLAN}; use an empty folder`);
     const { format: _, ...scope } = request;
     const plan = await source.plan(scope, manifest?.offsets ?? [], signal);
-    return { ...request, id: randomUUID(), isRefresh: false, ...plan };
+    return { ...request, isRefresh: false, ...plan };
   };
   const plan = (await storedJson<StoredPlan>(options, PLAN)) ?? (await newPlan());
-  const stored = { ...plan, isRefresh: plan.isRefresh || options.isRefresh };
+  const stored = { id: randomUUID(), ...plan, isRefresh: plan.isRefresh || options.isRefresh };
   await folder.write(PLAN, JSON.stringify(stored));
   return stored;
 }

@@ -34,6 +34,19 @@ test('an erasure has the state of its slowest part, and the sum of the counts of
   expect(mergeParts({ ...first, state: 'queued' }, [{ ...part, state: 'queued' }]).state).toBe('queued');
 });
 
+test('the files of an export are compared when they are compared for every part of the erasure', () => {
+  const exportId = randomUUID();
+  const compared = (comparedAt: number, planId: string) => [
+    { exportId, comparedAt, rewritten: 1, planId, names: [planId] },
+  ];
+  const first = anErasure({ hiddenAt: 5, exports: compared(6, 'late') });
+  const part = anErasure({ partOf: first.id, hiddenAt: 1, exports: compared(2, 'early') });
+  expect(mergeParts(first, [part])).toMatchObject({
+    hiddenAt: 5,
+    exports: [{ exportId, comparedAt: 6, planId: 'late', rewritten: 2, names: ['early', 'late'] }],
+  });
+});
+
 test('an erasure without its last part has failed, because its own sessions were never written', () => {
   const requestId = { partOf: randomUUID(), problem: 'it waits', hiddenAt: 1, goneAt: 2 };
   const parts = (['done', 'running'] as const).map((state) => anErasure({ ...requestId, state }));
