@@ -156,7 +156,7 @@ class Run {
       await this.#deps.directory.change('erasure', id, (known) => {
         // The erasure has started again if the projector has inserted an erased row.
         if (known === undefined || known.hiddenAt !== hiddenAt) return { answer: undefined };
-        // The ids of a larger erasure leave too little space for names in its record.
+        // The record of an erasure with more ids has too little space for names of files.
         const hasSpace = countOf([...(known.sessions ?? []), ...known.reports]) <= MAX_SESSIONS_PER_RECORD;
         const compared = hasSpace ? entry : { ...entry, names: [] };
         return { entity: { ...known, exports: [...(known.exports ?? []), compared] }, answer: undefined };
