@@ -14,8 +14,6 @@ import { Fenced, messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { runPeriodically } from '@questlog/runtime/process/waiting';
 import type { Erasure, Export } from '@questlog/schemas/topics/directoryEntry';
-import { countOf } from '../erasures/core/parts.ts';
-import { MAX_SESSIONS_PER_RECORD } from '../erasures/core/scope.ts';
 import { notCompared } from './erasedExports.ts';
 import { planExport } from './planExport.ts';
 import { readChunk } from './readChunk.ts';
@@ -41,6 +39,8 @@ const HOUR_MS = 3_600_000;
 const MAX_PROBLEM_CHARACTERS = 2_000;
 /** Maximum number of names per export in the record of an erasure, because the record must stay below 1 MiB. */
 const MAX_NAMES = 20;
+/** Maximum number of ids in the record of an erasure with names of files. An id takes 37 bytes. */
+const MAX_IDS_WITH_NAMES = 20_000;
 
 /** Returns a function that stops the runs. Another process, or this process after its next start, continues a stopped run. */
 export function runExports(deps: ExportRunDeps): () => Promise<void> {
@@ -156,9 +156,8 @@ class Run {
       await this.#deps.directory.change('erasure', id, (known) => {
         // The erasure has started again if the projector has inserted an erased row.
         if (known === undefined || known.hiddenAt !== hiddenAt) return { answer: undefined };
-        // The record of an erasure with more ids has too little space for names of files.
-        const hasSpace = countOf([...(known.sessions ?? []), ...known.reports]) <= MAX_SESSIONS_PER_RECORD;
-        const compared = hasSpace ? entry : { ...entry, names: [] };
+        const idCount = sumOf([...(known.sessions ?? []), ...known.reports], ({ ids }) => ids.length);
+        const compared = idCount <= MAX_IDS_WITH_NAMES ? entry : { ...entry, names: [] };
         return { entity: { ...known, exports: [...(known.exports ?? []), compared] }, answer: undefined };
       });
   }
