@@ -48,6 +48,8 @@ const CASES: { readonly [Id in keyof typeof OPERATORS]?: { status: number; body?
   getDeadLetter: { status: 404 },
   createExport: { status: 404, body: { projectId: UNKNOWN, kind: 'events', output: 's3://bucket' } },
   getExport: { status: 404 },
+  listPartitionShards: { status: 404 },
+  movePartitions: { status: 404, body: { partitions: [0], shard: 'unknown' } },
   createErasure: { status: 404, body: { tenantId: UNKNOWN } },
   getErasure: { status: 404 },
   listBackups: { status: 501 },
