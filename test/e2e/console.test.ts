@@ -168,7 +168,7 @@ describeInChromium('an operator at the console', () => {
     expect(await bars.allTextContents()).toEqual(['CategoryBarValue', 'jump4', 'crash1']);
     expect(await page.getByRole('meter', { name: 'crash' }).getAttribute('max')).toBe('4');
     // Analysts find their tables before the tables for operators.
-    await expect.poll(() => page.locator('aside summary').first().textContent()).toBe('game_events');
+    await expect.poll(() => page.locator('aside summary').first().textContent()).toBe('events');
     expect(await violations(page)).toEqual([]);
   });
 
