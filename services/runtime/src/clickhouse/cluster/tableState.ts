@@ -64,7 +64,7 @@ export async function readTables(store: Pick<Store, 'query'>, database: string):
     const [engine = '', settings = ''] = engineAndSettings.split(' SETTINGS ');
     return {
       ...table,
-      engine: engine.replace(MOVE_TTL, ''),
+      engine: withoutMoveTtl(engine),
       settings: settingsIn(settings),
       columns: rowsOf(columns, table.name),
       indices: rowsOf(indices, table.name),
@@ -72,8 +72,13 @@ export async function readTables(store: Pick<Store, 'query'>, database: string):
   });
 }
 
-/** Matches the TTL of a table whose old parts move to another volume. An operator adds such a TTL to the table `events`. */
-const MOVE_TTL = / TTL [^']* TO (VOLUME|DISK) '[^']*'$/;
+/** Removes a TTL that moves old parts to another volume. An operator adds such a TTL to the table `events`. */
+function withoutMoveTtl(engine: string): string {
+  const at = engine.lastIndexOf(' TTL ');
+  return at >= 0 && MOVE_TTL.test(engine.slice(at)) ? engine.slice(0, at) : engine;
+}
+
+const MOVE_TTL = /^ TTL [^']* TO (?:VOLUME|DISK) '[^']*'$/;
 
 function settingsIn(text: string): Record<string, string> {
   const pairs = text.split(', ').filter((pair) => pair !== '');
