@@ -26,7 +26,8 @@ export function exportJobs({
       const projectId = canonicalUuid(body.projectId) ?? '';
       await directory.caughtUp();
       if (!projects.has(projectId)) throw new Rejected('not_found', `there is no project ${body.projectId}`);
-      const path = `${body.output.replace(/\/+$/, '')}/${kind}/${projectId}`;
+      const parent = body.output.endsWith('/') ? body.output.slice(0, -1) : body.output;
+      const path = `${parent}/${kind}/${projectId}`;
       const conflictWith = (ownId?: string): Rejected | undefined => {
         const first = [...exports.values()].find((other) => other.path === path);
         if (first === undefined || first.id === ownId) return undefined;
