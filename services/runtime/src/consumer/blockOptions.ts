@@ -1,4 +1,4 @@
-/** What a consumer must provide so that its records are written to ClickHouse in blocks. */
+/** Options of `runBlocks`, which writes the records of a consumer to ClickHouse in blocks. */
 import type { TablesId } from '../clickhouse/restored/tableUuids.ts';
 import type { Log } from '../log/log.ts';
 import type { StoredRows, Truncation } from '../log/truncation/findTruncation.ts';

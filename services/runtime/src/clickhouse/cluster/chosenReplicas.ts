@@ -18,8 +18,8 @@ interface Choice {
 }
 
 /**
- * Returns the settings for a query that runs on `node`. Another replica than the complete ones rejects the query before the
- * replica reads rows. ClickHouse uses this replica only if the connection to a complete replica fails, or if the complete
+ * Returns the settings for a query that runs on `node`. A replica that lacks rows rejects the query before the replica reads
+ * rows. ClickHouse uses such a replica only if the connection to a complete replica fails, or if the complete
  * replicas of the shards have different positions in `remote_servers`.
  */
 export function onCompleteReplicas(node: Member, choice: Choice): QuerySettings {
@@ -38,7 +38,7 @@ export function onCompleteReplicas(node: Member, choice: Choice): QuerySettings 
   };
 }
 
-/** ClickHouse evaluates the subquery of this filter on each node that reads the tables, also if no row matches the query. */
+/** ClickHouse evaluates the subquery of this filter on each node that reads the tables, even if no row matches the query. */
 function rejectOthers({ database, complete, tables }: Choice): string {
   const names = complete
     .map(({ shard, replica }) => `(${quoted(shard)}, ${quoted(replica)})`)
@@ -63,11 +63,11 @@ export const CONNECT_BRIEFLY = {
  */
 export async function rejectOtherReplicas(
   node: Store,
-  { name }: { readonly name: string },
+  clusterName: string,
   complete: readonly Member[],
 ): Promise<void> {
   const reachable = await node.query<{ shard: string; replica: string }>(
-    `SELECT getMacro('shard') AS shard, getMacro('replica') AS replica FROM clusterAllReplicas('${name}', system.one)`,
+    `SELECT getMacro('shard') AS shard, getMacro('replica') AS replica FROM clusterAllReplicas('${clusterName}', system.one)`,
     {},
     CONNECT_BRIEFLY,
   );

@@ -104,7 +104,7 @@ export function openClusterReads(deps: ReadDeps): ClusterReads {
       const isUsable = (member: Member): boolean => readerOf(member) !== undefined;
       const { node, complete } = await choose(tablesIn(sql, tablesOf), isUsable);
       const result = await work(readerOf(node) as AddressedStore);
-      if (complete !== undefined) await rejectOtherReplicas(node.store, deps, complete);
+      if (complete !== undefined) await rejectOtherReplicas(node.store, deps.name, complete);
       return result;
     },
     close: () => closing.abort(),
