@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createLogger } from '@questlog/runtime/process/logger';
+import { shuffled } from '@questlog/runtime/process/shuffled';
 import { openTracing } from '@questlog/runtime/tracing/openTelemetry';
 import { traceRequests } from '@questlog/runtime/tracing/traceRequests';
 import { GAMES } from '@questlog/schemas/http/operations/games';
@@ -60,6 +61,7 @@ async function measureRounds(bench: TracesBench, questlog: QuestlogPeer, shape: 
   const rounds: Round[] = [];
   while (performance.now() < endsAtMs) {
     const round = { 0: 0, 0.01: 0, 0.1: 0 };
+    // With a random order, a disturbance by another program does not always affect the same share.
     for (const share of shuffled(SHARES)) round[share] = await slice(questlog, load, lanes, share, SLICE_MS);
     rounds.push(round);
   }
@@ -88,12 +90,6 @@ async function slice(
   };
   await Promise.all(lanes.map(sendOn));
   return (threadMicrosOf(pid) - before) / sent;
-}
-
-/** Slices of a round have a random order, so that a disturbance by another program does not always affect the same share. */
-function shuffled<T>(items: readonly T[]): T[] {
-  const ordered = items.map((item) => ({ item, order: Math.random() }));
-  return ordered.sort((a, b) => a.order - b.order).map(({ item }) => item);
 }
 
 const TRACEPARENT = Buffer.from(`traceparent: 00-${'1'.repeat(32)}-${'1'.repeat(16)}-00\r\n`);

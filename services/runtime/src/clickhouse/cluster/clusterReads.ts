@@ -4,6 +4,7 @@
  */
 import { Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
+import { shuffled } from '../../process/shuffled.ts';
 import { pause, withinLimit } from '../../process/waiting.ts';
 import type { AddressedStore, Store } from '../store.ts';
 import { onCompleteReplicas, type QuerySettings, rejectOtherReplicas } from './chosenReplicas.ts';
@@ -153,13 +154,6 @@ class SilentNodes {
   last(members: readonly Member[]): Member[] {
     return this.groups(members).flat();
   }
-}
-
-function shuffled<T>(items: readonly T[]): T[] {
-  return items
-    .map((item) => ({ item, at: Math.random() }))
-    .sort((a, b) => a.at - b.at)
-    .map(({ item }) => item);
 }
 
 const SHARDED_TABLES: ReadonlySet<string> = new Set([...SHARDED].map(localName));

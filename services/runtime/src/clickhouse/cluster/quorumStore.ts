@@ -5,6 +5,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { messageOf, Unavailable } from '../../process/errors.ts';
+import { shuffled } from '../../process/shuffled.ts';
 import type { Store } from '../store.ts';
 import { idTable, localName, withLocalNames } from './clusterSchema.ts';
 
@@ -93,7 +94,10 @@ export function tablesIn(sql: string, tablesOf: ReplicaSet['tablesOf']): string[
   return [...new Set((sql.match(/\w+/g) ?? []).flatMap((word) => tablesOf.get(word) ?? []))];
 }
 
-/** Returns the rows that a quorum of replicas returns. Does not wait for more replicas. */
+/** Time after which one more replica is asked, because a replica has not answered. */
+const SLOW_REPLICA_MS = 500;
+
+/** Returns the rows that a quorum of replicas returns. Asks more replicas only if a replica fails or is slow. */
 async function onQuorum<Row>(
   { name, replicas, quorum }: ReplicaSet,
   ask: (store: Store) => Promise<Row[]>,
@@ -105,17 +109,26 @@ async function onQuorum<Row>(
   const answers: Row[][] = [];
   const failures: unknown[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
-  for (const store of replicas) {
+  const unasked = shuffled(replicas);
+  const askNext = (): void => {
+    const store = unasked.shift();
+    if (store === undefined) return;
     ask(store)
       .then(
         (rows) => answers.push(rows),
-        (error: unknown) => failures.push(error),
+        (error: unknown) => {
+          failures.push(error);
+          askNext();
+        },
       )
       .then(() => {
         if (answers.length >= quorum || answers.length + failures.length === replicas.length) resolve();
       });
-  }
+  };
+  for (let asked = 0; asked < quorum; asked++) askNext();
+  const asking = setInterval(askNext, SLOW_REPLICA_MS);
   await promise;
+  clearInterval(asking);
   const [first, ...others] = answers.slice(0, quorum);
   if (first === undefined || answers.length < quorum) {
     const rejected = failures.find((error) => !(error instanceof Unavailable));

@@ -3,6 +3,7 @@ import type { ConnectionOptions } from 'node:tls';
 import kafkajs, { type Kafka, type LogEntry, type SASLOptions } from 'kafkajs';
 import { BoundedMap } from '../../../process/boundedMap.ts';
 import type { Logger } from '../../../process/logger.ts';
+import { shuffled } from '../../../process/shuffled.ts';
 import { TokenRejected } from './oauthTokens.ts';
 import {
   patchDisconnects,
@@ -35,6 +36,7 @@ export function kafkaClient(connection: KafkaConnection, logger: Logger): Kafka 
   patchMissingLeaders();
   const { brokers, clientId, ssl, sasl } = connection;
   return new kafkajs.Kafka({
+    // kafkajs tries the first broker of the list first, even if this broker does not respond.
     brokers: async () => shuffled(brokers),
     clientId,
     ...(ssl === undefined ? {} : { ssl }),
@@ -70,14 +72,6 @@ const IGNORED_MESSAGES = [
   'Specified group generation id is not valid',
   'The coordinator is not aware of this member',
 ];
-
-/** Shuffles the brokers. kafkajs always tries the first broker in its list first, even if this broker does not respond. */
-function shuffled(brokers: readonly string[]): string[] {
-  return brokers
-    .map((broker) => ({ broker, rank: Math.random() }))
-    .sort((a, b) => a.rank - b.rank)
-    .map(({ broker }) => broker);
-}
 
 function saslOptions(sasl: KafkaSasl): SASLOptions {
   if (sasl.mechanism !== 'oauthbearer') return sasl;
