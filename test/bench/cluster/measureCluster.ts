@@ -132,7 +132,7 @@ function nameOf({ shards }: Deployment): string {
 const PARTITIONS = 6;
 const EVENTS_PER_RECORD = 20;
 /** Records per partition. The difference of two measurements leaves out the cost of the start of a projector. */
-const [FEW, MANY] = [50, 2_050];
+const [FEW, MANY] = [50, 6_050];
 
 /** The ratio of each round compares measurements that follow each other. */
 async function measureProjectors(

@@ -6,7 +6,7 @@ import { type Ground, Lacking, type OwnEngines, type Row } from './row.ts';
 const CLOCK = fileURLToPath(new URL('./shiftedClock.ts', import.meta.url));
 const RUNS = 5;
 const APART_MS = 600_000;
-const SERVICES: readonly ServiceName[] = ['ingest', 'linker', 'projector'];
+const SERVICES: readonly ServiceName[] = ['ingest', 'linker', 'projector', 'operations'];
 /** Time from the start of the services to the end of the month, so that the month ends during the load also on a busy machine. */
 const ENDS_AFTER_MS = 60_000;
 
