@@ -8,7 +8,7 @@ const RUNS = 5;
 const APART_MS = 600_000;
 const SERVICES: readonly ServiceName[] = ['ingest', 'linker', 'projector', 'operations'];
 /** Time from the start of the services to the end of the month, so that the month ends during the load also on a busy machine. */
-const ENDS_AFTER_MS = 60_000;
+const ENDS_AFTER_MS = 120_000;
 
 export const CLOCKS: readonly Row[] = [
   {
