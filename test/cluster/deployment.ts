@@ -129,7 +129,8 @@ export class Deployment implements Pick<Product, 'request' | 'sql'> {
         });
       },
       admin: async (method, path, body) => {
-        const url = path.startsWith('/admin') ? this.#operationsUrl(adminUrl) : adminUrl;
+        const isForOperations = path.startsWith('/admin') && name !== 'operations';
+        const url = isForOperations ? this.#operationsUrl(adminUrl) : adminUrl;
         const answer = await send(url + path, method, this.#env['QUESTLOG_ADMIN_TOKEN'] ?? '', { body });
         if (method !== 'GET' && url !== adminUrl && name === 'ingest') await hasReadDirectory(adminUrl, url);
         return answer;
