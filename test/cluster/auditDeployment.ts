@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { localName } from '@questlog/runtime/clickhouse/cluster/clusterSchema';
 import { readCommitted } from '@questlog/runtime/log/kafka/testing/readCommitted';
+import type { Batch, Log, LogRecord } from '@questlog/runtime/log/log';
 import { unframe } from '@questlog/schemas/topics/contract';
 import { linkedEvents } from '@questlog/schemas/topics/linkedEvents';
 import { TOPICS } from '@questlog/schemas/topics/topics';
@@ -30,20 +31,23 @@ const LINKED_WITHIN_MS = 90_000;
 
 /**
  * Audits the deployment. Call this function after the load has ended and the consumers have caught up. The audit stops the
- * services before it reads the topics.
+ * services before it reads the topics, unless it gets a log.
+ * @param log log that reads the topics while the services run. Without it, the audit reads the topics without Questlog's code.
  */
-export async function auditDeployment(deployment: Deployment, load: Load): Promise<Audit> {
+export async function auditDeployment(deployment: Deployment, load: Load, log?: Log): Promise<Audit> {
   const { ledger } = load;
   const joined = await eventually(() => joinAndLinks(deployment), isSame, LINKED_WITHIN_MS).catch(() =>
     joinAndLinks(deployment),
   );
-  const codes = await deployment.stop();
+  const codes = log === undefined ? await deployment.stop() : [];
+  const read: ReadTopic =
+    log === undefined ? (topic) => stoppedTopic(deployment, topic) : (topic) => runningTopic(log, topic);
   const findings = [
     ...ledger.violations,
     ...deployment.services.flatMap((service) => bugsIn(service.stderr())),
     ...codes.flatMap((code) => (code === 0 ? [] : `a service ended with ${code}`)),
-    ...(await auditLinks(deployment, joined)),
-    ...(await deadLetters(deployment)),
+    ...(await auditLinks(read, joined)),
+    ...(await deadLetters(read)),
   ];
   let events = 0;
   for (const node of deployment.clickhouseNodes()) {
@@ -64,7 +68,7 @@ async function auditNode(node: ClickHouseNode, load: Load): Promise<Pick<Audit, 
   const replicated = await node.sql<{ name: string }>(
     "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE 'Replicated%'",
   );
-  for (const { name } of replicated) await node.command(`SYSTEM SYNC REPLICA ${name} LIGHTWEIGHT`);
+  await Promise.all(replicated.map(({ name }) => node.command(`SYSTEM SYNC REPLICA ${name} LIGHTWEIGHT`)));
   const rows = await storedRows(node);
   // Checks the order of acknowledged requests only, because a request without a response may reach the log late or never.
   const acknowledged = rows.filter(({ sha256 }) => ledger.bySha256.get(sha256)?.id !== undefined);
@@ -108,16 +112,32 @@ async function auditReports({ sql }: Asked, { reports }: Load): Promise<string[]
   );
 }
 
+type ReadTopic = (topic: string) => Promise<readonly Pick<LogRecord, 'key' | 'value'>[]>;
+
+/** Reads a topic to which no service writes. No service may use the topic after the call. */
+export async function stoppedTopic({ engines, prefix }: Deployment, topic: string): ReturnType<ReadTopic> {
+  const records = await readCommitted(engines.brokers, prefix + topic);
+  return records.map(({ message: { key, value } }) => ({ key: key?.toString() ?? null, value }));
+}
+
+async function runningTopic(log: Log, topic: string): ReturnType<ReadTopic> {
+  const records: LogRecord[] = [];
+  const ends = await log.endOffsets(topic);
+  const onBatch = (batch: Batch): void => void records.push(...batch.records);
+  const tail = await log.tail({ topic, from: 'earliest', onBatch });
+  await tail.waitForOffsets(ends).finally(() => tail.close());
+  return records;
+}
+
 /**
- * Checks that ClickHouse has all links, and that the stream has each link once. All services that write to the stream must be
- * stopped.
+ * Checks that ClickHouse has all links, and that the stream has each link once. No service may write to the stream during the
+ * check.
  */
-export async function auditLinks(deployment: Deployment, { join, links }: JoinedLinks): Promise<string[]> {
-  const topic = deployment.prefix + TOPICS.linkedEvents;
-  const records = await readCommitted(deployment.engines.brokers, topic);
+export async function auditLinks(read: ReadTopic, { join, links }: JoinedLinks): Promise<string[]> {
+  const records = await read(TOPICS.linkedEvents);
   const times = new Map<string, number>();
-  for (const { message } of records) {
-    const body = message.value && unframe(message.value)?.body;
+  for (const { value } of records) {
+    const body = value && unframe(value)?.body;
     if (!body) return ['a record of linked events is not framed'];
     const { kind, reportId, event } = linkedEvents.type.fromBuffer(body);
     const pair = `${reportId} ${event.id}${kind === 'linked' ? '' : ' unlinked'}`;
@@ -137,7 +157,7 @@ export async function auditLinks(deployment: Deployment, { join, links }: Joined
   ];
 }
 
-async function deadLetters(deployment: Deployment): Promise<string[]> {
-  const records = await readCommitted(deployment.engines.brokers, deployment.prefix + TOPICS.deadLetters);
-  return records.map(({ message }) => `there is a dead letter of ${message.key ?? 'no key'}`);
+async function deadLetters(read: ReadTopic): Promise<string[]> {
+  const records = await read(TOPICS.deadLetters);
+  return records.map(({ key }) => `there is a dead letter of ${key ?? 'no key'}`);
 }

@@ -55,20 +55,31 @@ export class Load {
   /** Pause between two requests of a client in milliseconds. */
   paceMs = REQUEST_PACE_MS;
   readonly #options: LoadOptions;
-  readonly #clients: readonly KillClient[];
+  #random: Random;
+  #clients: readonly KillClient[];
+  /** Number of times that the load got new clients. The payloads contain this number, because each payload must be unique. */
+  #renewals = 0;
   #running: Promise<unknown> | undefined;
   #probes = 0;
-  #isStopping = false;
+  #ended = new AbortController();
   #isAbandoned = false;
 
   constructor(options: LoadOptions) {
     this.#options = options;
-    this.#clients = options.projects.flatMap((project, number) => this.#clientsOf(project, number));
+    this.#random = options.random;
+    this.#clients = this.#newClients();
+  }
+
+  /** Replaces the clients while the load is stopped. */
+  renew(random: Random): void {
+    this.#random = random;
+    this.#renewals += 1;
+    this.#clients = this.#newClients();
   }
 
   /** Starts the load. After `stop`, the load can be started again. */
   start(): void {
-    this.#isStopping = false;
+    this.#ended = new AbortController();
     this.#running = Promise.all([
       ...this.#clients.map((client) => this.#play(client)),
       ...this.#options.projects.map((project) => this.#track(project)),
@@ -77,7 +88,7 @@ export class Load {
 
   /** Ends the load. Does not wait for open requests, because no running ingest remains. */
   abandon(): void {
-    this.#isStopping = true;
+    this.#ended.abort();
     this.#isAbandoned = true;
   }
 
@@ -97,7 +108,7 @@ export class Load {
 
   /** Stops the load. Resolves when every open request has a response. */
   async stop(): Promise<void> {
-    this.#isStopping = true;
+    this.#ended.abort();
     await this.#running;
     await Promise.all(this.#clients.map((client) => client.finish({ request: this.#send })));
   }
@@ -122,10 +133,15 @@ export class Load {
     return answer;
   }
 
+  #newClients(): readonly KillClient[] {
+    return this.#options.projects.flatMap((project, number) => this.#clientsOf(project, number));
+  }
+
   #clientsOf({ tenantId, projectId, token }: TestProject, number: number): KillClient[] {
     return Array.from({ length: CLIENTS_PER_PROJECT }, (_, i) => {
-      const random = seeded(this.#options.random.between(0, 2 ** 31));
-      const [name, mayOmitSession, maxBatch] = [`${number}-${i}`, number > 0, MAX_BATCH];
+      const random = seeded(this.#random.between(0, 2 ** 31));
+      const name = `${this.#renewals}-${number}-${i}`;
+      const [mayOmitSession, maxBatch] = [number > 0, MAX_BATCH];
       const { shiftMs } = this.#options;
       const of = { name, tenantId, projectId, token, mayOmitSession, maxBatch, shiftMs, random };
       return new KillClient({ ...of, ledger: this.ledger });
@@ -134,12 +150,12 @@ export class Load {
 
   async #play(client: KillClient): Promise<void> {
     // A client ends its session after a request without a response, and uses another ingest for the next session.
-    while (!this.#isStopping) await client.play({ request: this.#paced });
+    while (!this.#ended.signal.aborted) await client.play({ request: this.#paced });
   }
 
   readonly #paced: Product['request'] = async (method, path, options) => {
-    await delay(this.paceMs);
-    if (this.#isStopping) throw new Error('the load has ended');
+    // Rejects when the load ends.
+    await delay(this.paceMs, undefined, { signal: this.#ended.signal });
     return this.#send(method, path, options);
   };
 
@@ -162,8 +178,12 @@ export class Load {
   }
 
   async #track(project: TestProject): Promise<void> {
-    while (!this.#isStopping) {
-      await delay(Math.max(this.paceMs, REQUEST_PACE_MS) * REQUESTS_PER_REPORT);
+    const { signal } = this.#ended;
+    for (;;) {
+      await delay(Math.max(this.paceMs, REQUEST_PACE_MS) * REQUESTS_PER_REPORT, undefined, { signal }).catch(
+        () => undefined,
+      );
+      if (signal.aborted) return;
       const body = this.#newReport(project);
       if (body !== undefined) await this.#file(project, body);
     }
@@ -187,7 +207,7 @@ export class Load {
   }
 
   #newReport({ projectId }: TestProject): NewReport | undefined {
-    const { random } = this.#options;
+    const random = this.#random;
     const id = randomUUID();
     if (random.chance(0.5)) {
       const sessions = [...this.ledger.sessions].flatMap(([sessionId, session]) =>

@@ -16,7 +16,7 @@ import { bugsIn, ownEnvironment } from '../e2e/product.ts';
 import { auditCounts, storedRows } from '../faults/audit.ts';
 import { isSame, joinAndLinks } from '../faults/joinedLinks.ts';
 import { CLICKHOUSE_CLIENT, followPage, type Hands, replaceCommands } from '../runbooks/followPage.ts';
-import { auditLinks } from './auditDeployment.ts';
+import { auditLinks, stoppedTopic } from './auditDeployment.ts';
 import { Deployment, type Service } from './deployment.ts';
 
 /** Includes the wait for late inserts before a repair, at most 35 s. */
@@ -171,7 +171,7 @@ describeKafka('events that a broker has lost', (engines) => {
       ...codes.flatMap((exit) => (exit === 0 ? [] : `a service ended with ${exit}`)),
       ...deployment.services.flatMap((service) => bugsIn(service.stderr())),
       ...(await auditCounts(deployment, rows)),
-      ...(await auditLinks(deployment, joined)),
+      ...(await auditLinks((topic) => stoppedTopic(deployment, topic), joined)),
     ]).toEqual([]);
   });
 });

@@ -11,8 +11,8 @@ const INTRODUCTION = `Every run checks the promises in [the summary](../reliabil
 processes of each service. Twelve clients send events at half of their maximum rate. A run injects a fault, and then compares every response
 with the tables and topics. The column \`passed\` has the passed, required, and failed runs.
 
-\`npm run test:faults -- --row NAME --seed N\` repeats a run. With \`--together\`, one deployment gets several faults in turn,
-and a failed check counts for each fault.`;
+\`npm run test:faults -- --row NAME --seed N\` repeats a run. Before 2026-11-30, many runs injected several faults in turn, and then
+a failed check counted for each fault.`;
 
 /** Text before the rows of a group. */
 const NOTES: Readonly<Record<string, string>> = {
@@ -108,7 +108,7 @@ function totalsOf(rows: readonly Row[], results: readonly Result[]): string {
   if (of.length === 0) return 'None of these rows has run yet.';
   const stored = `${sum(of, ({ events }) => events)} events, ${sum(of, ({ links }) => links)} links`;
   const longest = Math.max(...of.map(({ drainSeconds }) => drainSeconds));
-  return `${of.length} deployments: ${stored}, ${sum(of, ({ refused }) => refused)} requests with 503, longest recovery ${longest} s.`;
+  return `${of.length} runs: ${stored}, ${sum(of, ({ refused }) => refused)} requests with 503, longest recovery ${longest} s.`;
 }
 
 function shortForm(results: readonly Result[]): string {

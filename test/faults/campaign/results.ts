@@ -23,7 +23,7 @@ export interface Surroundings {
 }
 
 export interface Result extends Outcome, Surroundings {
-  /** Rows of the same environment that shared one deployment, one after the other. */
+  /** Rows of the same environment whose faults happened one after the other before one verdict. */
   readonly rows: readonly string[];
   readonly form: 'long' | 'short';
   readonly seed: number;
@@ -33,8 +33,7 @@ export interface Result extends Outcome, Surroundings {
 
 /** Returns the arguments that repeat a run. */
 export function argumentsOf({ rows, form, seed }: Pick<Result, 'rows' | 'form' | 'seed'>): string {
-  const together = rows.length > 1 ? ' --together' : '';
-  return `--row ${rows.join(',')}${form === 'short' ? ' --short' : together} --seed ${seed}`;
+  return `--row ${rows.join(',')}${form === 'short' ? ' --short' : ''} --seed ${seed}`;
 }
 
 /** True if the row failed. A finding that starts with the name of a row belongs to that row only. */

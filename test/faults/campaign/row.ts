@@ -17,6 +17,8 @@ export interface Row {
   readonly runs: number;
   /** Duration of the fault. Undefined if the fault takes less than a minute. */
   readonly lastsMs?: number;
+  /** True if the deployment stays larger, so that the row cannot share a deployment. */
+  readonly grows?: true;
   /** True if requests may stay without a response. */
   readonly cutsOff?: true;
   /**
@@ -59,9 +61,11 @@ export interface Site extends OwnEngines {
   readonly isShort: boolean;
   /** Continues the load for a time, usually a random one. */
   wait(millis: number): Promise<void>;
+  /** Reports progress, so that a run that does not end shows its last step. */
+  say(line: string): void;
 }
 
-export type Chances = Pick<Site, 'random' | 'isShort' | 'wait'>;
+export type Chances = Pick<Site, 'random' | 'isShort' | 'wait' | 'say'>;
 
 /** Result of a run, without its duration. */
 export interface Held {

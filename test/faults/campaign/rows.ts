@@ -54,17 +54,20 @@ function atOnce(rows: readonly Row[]): Row {
   };
 }
 
-/** Rows that leave a deployment unchanged. */
+/** Rows whose runs can share a deployment, because the faults leave the deployment unchanged. */
 const PASSING = new Set(
-  [...PROCESSES, ...NETWORK, ...CLICKHOUSE_CLUSTER].filter(({ lastsMs }) => lastsMs === undefined),
+  [...PROCESSES, ...NETWORK, ...CLICKHOUSE_CLUSTER].filter(({ lastsMs, grows }) => !lastsMs && !grows),
 );
-const MAX_TOGETHER = 20;
+/** Maximum number of runs of a deployment, because each run audits the events of all earlier runs. */
+const MAX_RUNS = 20;
 
-/** Groups rows of one environment that leave the deployment unchanged; every other row gets its own deployment. */
-export function together(rows: readonly Row[]): Row[][] {
-  const groups = Map.groupBy(rows, (row) => (PASSING.has(row) ? row.ground : row));
+/** Groups runs of one environment that can share a deployment. @param rows the row of each run */
+export function deployments(rows: readonly Row[]): Row[][] {
+  const groups = Map.groupBy(rows.entries(), ([at, row]) => (PASSING.has(row) ? row.ground : at));
   return [...groups.values()].flatMap((those) =>
-    those.flatMap((_, at) => (at % MAX_TOGETHER === 0 ? [those.slice(at, at + MAX_TOGETHER)] : [])),
+    those.flatMap((_, at) =>
+      at % MAX_RUNS === 0 ? [those.slice(at, at + MAX_RUNS).map(([, row]) => row)] : [],
+    ),
   );
 }
 

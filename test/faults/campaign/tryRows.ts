@@ -40,28 +40,53 @@ const MIN_EVENTS = 500;
 const MIN_LINKS = 20;
 const MAX_FINDINGS = 20;
 
-/**
- * @param rows rows of one environment. @param isShort true for shorter waits, a lower rate, and no limit for the recovery,
- * because other tests run too. @throws Lacking if a row cannot run on this machine
- */
+/** One run of the campaign: its faults happen one after the other, and the run has one verdict. */
+export interface CampaignRun {
+  readonly rows: readonly Row[];
+  readonly seed: number;
+}
+
+interface How {
+  /** True for shorter waits, a lower rate, and no limit for the recovery, because other tests run too. */
+  readonly isShort: boolean;
+  say(line: string): void;
+}
+
+/** @returns the outcome of a run with its own deployment. @throws Lacking if a row cannot run on this machine */
 export async function tryRows(
   own: OwnEngines,
   rows: readonly Row[],
-  { seed, isShort, say }: { readonly seed: number; readonly isShort: boolean; say(line: string): void },
+  { seed, ...how }: How & Pick<CampaignRun, 'seed'>,
 ): Promise<Outcome> {
-  const startedMs = performance.now();
-  const chances = { random: seeded(seed), isShort, wait: (millis: number) => delay(millis) };
-  const held =
-    (await rows[0]?.alone?.(chances)) ?? (await onDeployment(own, rows, seed, { ...chances, say }));
-  return { ...held, seconds: secondsSince(startedMs) };
+  const outcomes: Outcome[] = [];
+  await tryRuns(own, [{ rows, seed }], { ...how, report: (outcome) => outcomes.push(outcome) });
+  const [outcome] = outcomes;
+  if (outcome === undefined) throw new Error('the run has no outcome');
+  return outcome;
 }
 
-async function onDeployment(
+/**
+ * Tries runs one after the other on one deployment, and reports each outcome. Returns after the first run that has findings,
+ * because its deployment may be broken.
+ * @param runs runs of one environment. @throws Lacking if a row cannot run on this machine
+ */
+export async function tryRuns(
   own: OwnEngines,
-  rows: readonly Row[],
-  seed: number,
-  { say, ...chances }: Chances & { say(line: string): void },
-): Promise<Held> {
+  runs: readonly CampaignRun[],
+  { isShort, say, report }: How & { report(outcome: Outcome): void },
+): Promise<void> {
+  let startedMs = performance.now();
+  const end = (held: Held): void => {
+    report({ ...held, seconds: secondsSince(startedMs) });
+    startedMs = performance.now();
+  };
+  const chancesOf = (seed: number): Chances => ({
+    ...{ random: seeded(seed), isShort, say },
+    wait: (millis) => delay(millis),
+  });
+  const [{ rows, seed } = { rows: [], seed: 0 }] = runs;
+  const held = await rows[0]?.alone?.(chancesOf(seed));
+  if (held !== undefined) return end(held);
   const ground = await rows[0]?.ground?.(own);
   let trial: Trial | undefined;
   try {
@@ -69,7 +94,18 @@ async function onDeployment(
     const env = { KAFKA_REPLICATION_FACTOR: '3', ...ground?.env };
     trial = await startTrial(engines, ground?.services ?? TWO_OF_EACH, seed, { ...ground, env });
     say('the load has begun');
-    return await new Run({ ...own, ...chances, trial, ground }, rows, say).outcome();
+    const audited = { events: 0, links: 0 };
+    for (const [at, run] of runs.entries()) {
+      if (at > 0) {
+        trial.load.renew(seeded(run.seed));
+        trial.load.start();
+      }
+      const site = { ...own, ...chancesOf(run.seed), trial, ground };
+      const isLast = at === runs.length - 1;
+      const outcome = await new Run(site, run.rows, { audited, isLast }).outcome();
+      end(outcome);
+      if (outcome.findings.length > 0) return;
+    }
   } finally {
     // A failed cleanup is not a finding, because the next run checks the stack.
     await trial?.end().catch((error: unknown) => say(`it cannot be removed: ${messageOf(error)}`));
@@ -77,18 +113,28 @@ async function onDeployment(
   }
 }
 
+interface RunOptions {
+  /** Totals of the deployment at the last audit. */
+  readonly audited: { events: number; links: number };
+  /** True if the deployment has no further run, so that the audit can stop the services. */
+  readonly isLast: boolean;
+}
+
 class Run {
   readonly #site: Site;
   readonly #rows: readonly Row[];
-  readonly #say: (line: string) => void;
+  readonly #options: RunOptions;
+  readonly #before: Pick<Held, 'refused' | 'unanswered'>;
   readonly #findings: string[] = [];
   readonly #counts: Record<string, number> = {};
   #drainSeconds = 0;
 
-  constructor(site: Site, rows: readonly Row[], say: (line: string) => void) {
+  constructor(site: Site, rows: readonly Row[], options: RunOptions) {
+    const { refused, unanswered } = site.trial.load;
     this.#site = site;
     this.#rows = rows;
-    this.#say = say;
+    this.#options = options;
+    this.#before = { refused, unanswered };
   }
 
   async outcome(): Promise<Held> {
@@ -105,48 +151,58 @@ class Run {
       drainSeconds: this.#drainSeconds,
       events: held?.events ?? 0,
       links: held?.links ?? 0,
-      refused: load.refused,
-      unanswered: load.unanswered,
+      refused: load.refused - this.#before.refused,
+      unanswered: load.unanswered - this.#before.unanswered,
       counts: this.#counts,
     };
   }
 
+  /** Returns the number of events and links that this run added. */
   async #run(): Promise<{ events: number; links: number }> {
-    const { trial, isShort } = this.#site;
+    const { trial, isShort, say } = this.#site;
+    const { audited, isLast } = this.#options;
     const { deployment, load } = trial;
     await trial.waitForProgress();
-    if (!isShort) this.#counts[PEAK] = Math.round(await load.halfOfPeak());
+    // Further runs of the deployment keep the rate.
+    if (!isShort && audited.events === 0) this.#counts[PEAK] = Math.round(await load.halfOfPeak());
     const planted: Planted[] = [];
     for (const row of this.#rows) planted.push(await this.#plant(row));
     const isReady = ({ length }: readonly string[]) => length === 0;
     await eventually(() => problemsOf(deployment.services), isReady, READY_WITHIN_MS);
     await trial.settle();
-    this.#say('everything is processed');
+    say('everything is processed');
     for (const [at, { check }] of planted.entries()) {
       const findings = (await check?.()) ?? [];
       this.#findings.push(...findings.map((finding) => `${this.#rows[at]?.name}: ${finding}`));
     }
     const summary = await this.#verify();
-    const { findings, events, links } = await auditDeployment(deployment, load);
+    say('verified');
+    const { findings, ...totals } = await auditDeployment(deployment, load, isLast ? undefined : trial.log);
     this.#findings.push(...findings);
-    if (summary !== undefined && summary !== events)
-      this.#findings.push(`verify found ${summary} events, and there are ${events}`);
+    const [erased] = await deployment.sql<{ events: number }>(
+      'SELECT toUInt32(sum(events)) AS events FROM erased_events',
+    );
+    const projected = totals.events + (erased?.events ?? 0);
+    if (summary !== undefined && summary !== projected)
+      this.#findings.push(`verify found ${summary} events, and there are ${projected} with erased events`);
+    const [events, links] = [totals.events - audited.events, totals.links - audited.links];
+    Object.assign(audited, totals);
     if (events < MIN_EVENTS || links < MIN_LINKS)
       this.#findings.push(`${events} events and ${links} links prove nothing`);
     return { events, links };
   }
 
   async #plant(row: Row): Promise<Planted> {
-    const { trial, isShort, random, wait } = this.#site;
+    const { trial, isShort, random, wait, say } = this.#site;
     const before = trial.load.unanswered;
     const begunMs = performance.now();
     await wait(random.between(0, isShort ? LOADED_MS / 10 : LOADED_MS));
     const planted = (await row.plant?.(this.#site)) ?? { counts: {} };
     const wholeMs = performance.now();
-    this.#say(`${row.name}: whole again after ${secondsSince(begunMs)} s`);
+    say(`${row.name}: whole again after ${secondsSince(begunMs)} s`);
     await trial.waitForProgress();
     const seconds = secondsSince(wholeMs);
-    this.#say(`${row.name}: drained after ${seconds} s`);
+    say(`${row.name}: drained after ${seconds} s`);
     this.#drainSeconds = Math.max(this.#drainSeconds, seconds);
     if (!isShort && seconds > DRAINED_WITHIN_S)
       this.#findings.push(`${row.name}: drained after ${seconds} s, ${DRAINED_WITHIN_S} s are the most`);

@@ -9,6 +9,7 @@ import {
   kitCommand,
 } from '../../../clickhouseCluster/aClickHouseCluster.ts';
 import { startKitCluster } from '../../../clickhouseCluster/kitCluster.ts';
+import type { ServiceName } from '../../../cluster/deployment.ts';
 import { type ClickHouseProxy, startClickHouseProxy } from '../../proxy/clickhouseProxy.ts';
 import { diskAt, mount, run, type SmallDisk } from '../disks.ts';
 import { type Ground, Lacking, type OwnEngines, type Site } from '../row.ts';
@@ -21,14 +22,16 @@ const NODE_OF_DISK = 'shard1-replica1';
 export class ClusterGround implements Ground {
   readonly engines: Ground['engines'] & { readonly clickhouseCluster: { name: string; nodes: string[] } };
   readonly faults: ClusterFaults;
+  readonly services?: readonly ServiceName[];
   readonly #cluster: ClickHouseCluster;
 
-  constructor(engines: OwnEngines['engines'], cluster: ClickHouseCluster) {
+  constructor(engines: OwnEngines['engines'], cluster: ClickHouseCluster, services?: readonly ServiceName[]) {
     const { name, nodes, faults } = cluster;
     if (faults === undefined) throw new Lacking('this ClickHouse cluster cannot be broken');
     // A replacement changes the address of a node.
     this.engines = { ...engines, clickhouseCluster: { name, nodes: [...nodes] } };
     this.faults = faults;
+    if (services !== undefined) this.services = services;
     this.#cluster = cluster;
   }
 
@@ -43,6 +46,10 @@ export class ClusterGround implements Ground {
 
 /** Cluster whose rows can share a deployment. */
 export const onCluster = ({ engines }: OwnEngines): Promise<ClusterGround> => startCluster(engines);
+
+/** Cluster for faults that restart all services. Two processes of each service would not start in time on a busy machine. */
+export const onClusterOfFewServices = async ({ engines }: OwnEngines): Promise<ClusterGround> =>
+  new ClusterGround(engines, await startKit({}), ['ingest', 'operations', 'linker', 'projector']);
 
 /** Cluster whose connections between nodes can be cut. */
 export const onCuttableCluster = ({ engines }: OwnEngines): Promise<ClusterGround> =>

@@ -12,6 +12,7 @@ import {
   ClusterGround,
   groundOf,
   onCluster,
+  onClusterOfFewServices,
   onCuttableCluster,
   ProxiedCluster,
   SmallDiskCluster,
@@ -54,15 +55,15 @@ export const CLICKHOUSE_CLUSTER: readonly Row[] = [
     name: 'replica-replaced',
     does: 'Replaces a replica that has lost its disk, and restarts the services.',
     runs: RUNS,
-    // The other rows share a cluster of the first four nodes.
-    ground: (own) => onCluster(own),
+    ground: onClusterOfFewServices,
     plant: plantReplacement,
   },
   {
     name: 'shard-added',
     does: 'Adds a shard of two replicas, and moves partitions to the shard.',
     runs: RUNS,
-    ground: (own) => onCluster(own),
+    grows: true,
+    ground: onClusterOfFewServices,
     plant: plantNewShard,
   },
   {
@@ -174,6 +175,7 @@ async function plantReplacement(site: Site): Promise<Planted> {
     nodes[node],
   );
   nodes[node] = await faults.replace(node);
+  site.say('the node is replaced');
   const beside = deployment.clickhouseNodes()[replicaBeside(node)];
   for (const name of replica?.names ?? [])
     await beside?.command(`SYSTEM DROP REPLICA '${name}' FROM DATABASE ${deployment.name}`);
@@ -186,8 +188,10 @@ async function plantNewShard(site: Site): Promise<Planted> {
   const { faults, nodes } = groundOf(site, ClusterGround);
   const { deployment } = site.trial;
   nodes.push(...(await faults.addShard(2, { restart: false })));
+  site.say('the shard has nodes');
   await restartServices(site);
   await faults.restartOutdated();
+  site.say('the nodes know the shard');
   const [operations] = deployment.running('operations');
   const move = { partitions: [0, 1], shard: '3' };
   const answer = await operations?.admin('POST', '/admin/clickhouse/moves', move);
@@ -200,17 +204,18 @@ async function plantNewShard(site: Site): Promise<Planted> {
   return { counts: { 'partitions moved': move.partitions.length } };
 }
 
-/** Starts services with the present addresses of the nodes, and stops the earlier services. */
+/** Replaces each service by a service that has the present addresses of the nodes. */
 async function restartServices(site: Site): Promise<void> {
   const { engines } = groundOf(site, ClusterGround);
   const { deployment } = site.trial;
   const settings = clickhouseSettings(engines, deployment.name);
-  const earlier = deployment.services.filter(({ isUp }) => isUp);
-  await Promise.all(earlier.map(({ name }) => deployment.start(name, settings)));
-  await keepSecondRows(deployment);
-  for (const service of earlier) {
-    await service.leave();
-    await service.stop();
+  for (const earlier of deployment.services.filter(({ isUp }) => isUp)) {
+    await deployment.start(earlier.name, settings);
+    // The first new service creates the tables of new nodes.
+    await keepSecondRows(deployment);
+    await earlier.leave();
+    await earlier.stop();
+    site.say(`a new ${earlier.name} runs`);
   }
 }
 
@@ -242,9 +247,9 @@ async function plantErasure(site: Site): Promise<Planted> {
   const waiting = await eventually(erasure, ({ problem }) => problem !== null, ERASED_WITHIN_MS);
   await faults.start(node);
   const done = await eventually(erasure, ({ state }) => state !== 'running', ERASED_WITHIN_MS);
-  const left = await onEachNode<{ rows: string }>(
+  const left = await onEachNode<{ rows: number }>(
     deployment,
-    `SELECT count() AS rows FROM events_local WHERE session_id = '${sessionId}' SETTINGS apply_deleted_mask = 0`,
+    `SELECT toUInt32(count()) AS rows FROM events_local WHERE session_id = '${sessionId}' SETTINGS apply_deleted_mask = 0`,
   );
   const findings = [
     ...(posted.status === 201 ? [] : [`the events to erase were answered ${posted.status}`]),
@@ -252,7 +257,7 @@ async function plantErasure(site: Site): Promise<Planted> {
     ...(done.receipt?.found.events === ERASED_EVENTS
       ? []
       : [`the erasure ended with ${JSON.stringify(done)}`]),
-    ...(left.every((row) => row?.rows === '0') ? [] : [`erased rows are left: ${JSON.stringify(left)}`]),
+    ...(left.every((row) => row?.rows === 0) ? [] : [`erased rows are left: ${JSON.stringify(left)}`]),
   ];
   return { counts: { erasures: 1 }, check: async () => findings };
 }

@@ -1,12 +1,12 @@
 /**
- * Process for one run of the campaign, so that everything that the run leaves open ends with it. Receives the run, and reports
- * progress and the result.
+ * Process for the runs of one deployment, so that everything that the runs leave open ends with the process. Receives the runs,
+ * and reports progress and outcomes.
  */
 import { messageOf } from '@questlog/runtime/process/errors';
 import { stackCommands } from '../../../stack/stackCommands.ts';
 import { Lacking } from '../row.ts';
 import { rowNamed } from '../rows.ts';
-import { tryRows } from '../tryRows.ts';
+import { tryRuns } from '../tryRows.ts';
 import type { Told, ToTry } from './ownProcessRun.ts';
 
 // Exits on signals, because the exit handlers stop the services.
@@ -14,19 +14,19 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(sign
 process.once('disconnect', () => process.exit(1));
 
 process.once('message', async (toTry: ToTry) => {
-  const { engines, dataDir, rows, seed, isShort } = toTry;
-  const own = { engines, stack: stackCommands(dataDir) };
-  const say = (said: string) => tell({ said });
-  try {
-    tell({ outcome: await tryRows(own, rows.map(rowNamed), { seed, isShort, say }) });
-  } catch (error) {
-    tell(error instanceof Lacking ? { lacking: error.message } : { broke: messageOf(error) });
-  }
+  const last = await tryAll(toTry).catch(
+    (error: unknown): Told =>
+      error instanceof Lacking ? { lacking: error.message } : { broke: messageOf(error) },
+  );
+  process.send?.(last, () => process.exit());
 });
 
-/** Reports a message; every message except progress is the last one. */
-function tell(told: Told): void {
-  process.send?.(told, () => {
-    if (!('said' in told)) process.exit();
-  });
+async function tryAll({ engines, dataDir, runs, isShort }: ToTry): Promise<Told> {
+  const tell = (told: Told) => process.send?.(told);
+  await tryRuns(
+    { engines, stack: stackCommands(dataDir) },
+    runs.map(({ rows, seed }) => ({ rows: rows.map(rowNamed), seed })),
+    { isShort, say: (said) => tell({ said }), report: (outcome) => tell({ outcome }) },
+  );
+  return { said: 'the deployment is removed' };
 }
