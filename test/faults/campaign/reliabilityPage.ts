@@ -23,6 +23,10 @@ the keeper was ZooKeeper.`,
 const LATE_COMMIT =
   'probably a bug (fixed in 684b9de): a late offset commit reset the offset of the consumer group.';
 
+const LATE_START =
+  'the machine was overloaded: a starting process did not connect to ClickHouse within 30 s.';
+const WRONG_VERIFIER = 'the test sent every verification to the same process, whose clock was behind.';
+
 /** The causes of failed runs: the commit of the run, the start of its finding, and the cause. */
 const CAUSES: readonly (readonly [commit: string, finding: string, cause: string])[] = [
   [
@@ -47,11 +51,10 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
     'condition not met within 240000 ms',
     'a bug (fixed in eb624be): an erasure waited for a part that a killed replica had detached and fetched again.',
   ],
-  [
-    '3cf74eb32d',
-    'exited with 1',
-    'the machine was overloaded: a starting process did not connect to ClickHouse within 30 s.',
-  ],
+  ['3cf74eb32d', 'exited with 1', LATE_START],
+  ['dcd6885895', 'verify found ', WRONG_VERIFIER],
+  ['370167f405', 'verify found ', WRONG_VERIFIER],
+  ['898c54036a', 'exited with 1', LATE_START],
   [
     'd71508ae81',
     'it did not end within 600 s',
