@@ -11,12 +11,13 @@ import { readChunk } from '@questlog/operations/exports/readChunk';
 import { type Bench, openBench } from '@questlog/projector/testing/projectorBench';
 import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
 import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
+import { nodeProblems } from '@questlog/runtime/clickhouse/cluster/nodeHealth';
 import { openStore, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { expectAnswer, QUERY_SETTINGS } from '../dataGuide/expectAnswer.ts';
 import { expectedAnswers, type Row } from '../dataGuide/expectedAnswers.ts';
 import { questionsOfGuide } from '../dataGuide/guidePage.ts';
@@ -162,6 +163,17 @@ await describeClickHouseCluster('the projector on a ClickHouse cluster', (start)
       lines.push(...(await text(read?.content ?? Readable.from([]))).trim().split('\n'));
     }
     expect(new Set(lines.map((line) => JSON.parse(line).id)).size).toBe(appended);
+  });
+
+  test('reports a node whose clock begins to differ after the start', async () => {
+    const nodesOfStore = store.nodes?.() ?? [];
+    await expect.poll(() => nodeProblems(nodesOfStore)).toBeUndefined();
+    const { now } = Date;
+    const shifted = vi.spyOn(Date, 'now').mockImplementation(() => now() + 60_000);
+    onTestFinished(() => shifted.mockRestore());
+    await expect
+      .poll(() => nodeProblems(nodesOfStore))
+      .toContain('(replica1 of shard 2) has a clock that differs by 60 s');
   });
 
   test('rejects inserts through each table that reads all shards', async () => {

@@ -53,6 +53,7 @@ const REPLICA = '{node="http://ch1",shard="1"}';
 const REACHABLE = `questlog_clickhouse_replica_reachable${REPLICA}`;
 const READ_ONLY = `questlog_clickhouse_replica_read_only_tables${REPLICA}`;
 const REPLICA_LAG = `questlog_clickhouse_replica_lag_seconds${REPLICA}`;
+const CLOCK = `questlog_clickhouse_replica_clock_difference_seconds${REPLICA}`;
 const SHARD = 'questlog_clickhouse_shard_usable{shard="1",operation="write"}';
 const APPENDS = 'questlog_log_append_duration_seconds';
 const INSERTS = 'questlog_clickhouse_insert_duration_seconds';
@@ -83,6 +84,7 @@ const HEALTHY: Series = {
   [REACHABLE]: '1x6000',
   [READ_ONLY]: '0x6000',
   [REPLICA_LAG]: '1x6000',
+  [CLOCK]: '0x6000',
   [SHARD]: '1x6000',
   [EVENTS]: '0+1000x6000',
   [LAG]: '1x6000',
@@ -283,10 +285,12 @@ const CONDITIONS: readonly (readonly [at: string, series: Series, firing: readon
   ],
   ['70m', { [CUTS]: '0x65 1x20' }, ['QuestlogLogTruncated']],
   ['10m', resource('data_folder_bytes', 91, 100), ['QuestlogDiskNearlyFull']],
-  // A replica has no Keeper, or lacks recent rows.
+  // A replica has no Keeper, lacks recent rows, or has a wrong clock.
   ['10m', { [READ_ONLY]: '1x20' }, ['QuestlogReplicaUnusable']],
   ['10m', { [REPLICA_LAG]: '61x20' }, ['QuestlogReplicaUnusable']],
   ['10m', { [REPLICA_LAG]: '60x20' }, []],
+  ['10m', { [CLOCK]: '2.1x20' }, ['QuestlogReplicaUnusable']],
+  ['10m', { [CLOCK]: '2x20' }, []],
   // One of two operations processes cannot reach a replica.
   ['10m', { 'questlog_clickhouse_replica_reachable{node="http://ch1",shard="1",instance="b"}': '0x20' }, []],
   ['10m', { ...resource('open_report_ids', 100, 100), ...resource('linker_open_reports', 100, 100) }, []],

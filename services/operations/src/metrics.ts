@@ -94,6 +94,11 @@ function replicaMetrics(registers: MetricsRegistry[]) {
       help: 'Changes that a node of the ClickHouse cluster has not applied yet, such as new parts and merges.',
       ...of,
     }),
+    replicaClockDifference: new Gauge({
+      name: 'questlog_clickhouse_replica_clock_difference_seconds',
+      help: 'Minimum difference between the clocks of a node of the ClickHouse cluster and of operations.',
+      ...of,
+    }),
     shardUsable: new Gauge({
       name: 'questlog_clickhouse_shard_usable',
       help: '1 if a shard of the ClickHouse cluster has enough usable replicas for an `operation` (`read` or `write`), otherwise 0.',

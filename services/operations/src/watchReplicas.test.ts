@@ -1,5 +1,4 @@
 /** Tests the metrics of the nodes of a ClickHouse cluster. */
-import type { ReplicaState } from '@questlog/runtime/clickhouse/cluster/nodeHealth';
 import type { NodeStore } from '@questlog/runtime/clickhouse/store';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import { createMetricsRegistry } from '@questlog/runtime/process/metrics';
@@ -7,15 +6,18 @@ import { expect, onTestFinished, test } from 'vitest';
 import { operationsMetrics } from './metrics.ts';
 import { watchReplicas } from './watchReplicas.ts';
 
-const HEALTHY = { tables: 9, readOnlyTables: 0, tablesWithoutKeeper: 0, lagSeconds: 2, queueLength: 5 };
+const HEALTHY = {
+  ...{ tables: 9, readOnlyTables: 0, tablesWithoutKeeper: 0, lagSeconds: 2, queueLength: 5 },
+  clockOffsetMs: -3_000,
+};
 
 /** @param state undefined if the node does not answer */
-function aNode(url: string, shard: string | undefined, state: ReplicaState | undefined): NodeStore {
+function aNode(url: string, shard: string | undefined, state: typeof HEALTHY | undefined): NodeStore {
   const query = async () => {
     if (state === undefined) throw new Unavailable('does not answer');
-    return [state];
+    return [{ ...state, clockMs: Date.now() + state.clockOffsetMs }];
   };
-  return { name: url, url, shard, quorum: 2, store: { query } as never };
+  return { name: url, url, shard, replica: url, quorum: 2, store: { query } as never };
 }
 
 test('reports each node, and shards that cannot be read or written', async () => {
@@ -43,6 +45,8 @@ test('reports each node, and shards that cannot be read or written', async () =>
   expect(await valuesOf('replica_read_only_tables')).toContain('{b,1} 9');
   expect(await valuesOf('replica_expired_keeper_sessions')).toContain('{b,1} 9');
   expect(await valuesOf('replica_queue_length')).toContain('{a,1} 5');
+  const [difference = ''] = await valuesOf('replica_clock_difference_seconds');
+  expect(Number(difference.split(' ')[1])).toBeCloseTo(3, 0);
   const lag = ['{a,1} 2', '{b,1} 0', '{c,2} 2', '{d,2} 2', '{f,3} 2'];
   expect(await valuesOf('replica_lag_seconds')).toEqual(lag);
   expect(await valuesOf('shard_usable')).toEqual([

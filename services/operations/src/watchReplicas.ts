@@ -33,11 +33,11 @@ export function watchReplicas({
 type Metrics = OperationsContext['metrics'];
 
 function reset(metrics: Metrics): void {
-  const { replicaReachable, replicaReadOnly, replicaWithoutKeeper, replicaLag, replicaQueue, shardUsable } =
-    metrics;
+  const { replicaReachable, replicaReadOnly, replicaWithoutKeeper, replicaLag, replicaQueue } = metrics;
   for (const gauge of [replicaReachable, replicaReadOnly, replicaWithoutKeeper, replicaLag, replicaQueue])
     gauge.reset();
-  shardUsable.reset();
+  metrics.replicaClockDifference.reset();
+  metrics.shardUsable.reset();
 }
 
 function setReplica(metrics: Metrics, { node, state }: Replica): void {
@@ -48,6 +48,7 @@ function setReplica(metrics: Metrics, { node, state }: Replica): void {
   metrics.replicaWithoutKeeper.set(labels, state.tablesWithoutKeeper);
   metrics.replicaLag.set(labels, state.lagSeconds);
   metrics.replicaQueue.set(labels, state.queueLength);
+  metrics.replicaClockDifference.set(labels, Math.max(0, state.clockDifferenceMs / 1_000));
 }
 
 function setShard({ shardUsable }: Metrics, shard: string, replicas: readonly Replica[]): void {

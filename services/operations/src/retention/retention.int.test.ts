@@ -117,7 +117,7 @@ test('removes no rows while Keeper lists a replica that is none of the nodes', a
   const node: Store = { ...shared.store, query };
   const store = {
     ...shared.store,
-    nodes: () => [{ name: 'a', url: 'a', shard: '1', quorum: 1, store: node }],
+    nodes: () => [{ name: 'a', url: 'a', shard: '1', replica: 'a', quorum: 1, store: node }],
   };
   await expect(dropExpired({ ...deps, store })).rejects.toThrow('Keeper lists 2 replicas of events');
   const marks = `SELECT is_done FROM retention_marks FINAL WHERE project_id = '${project.id}'`;

@@ -99,6 +99,8 @@ export interface NodeStore {
   readonly url: string;
   /** Undefined if the node has not answered since the start of the process. */
   readonly shard: string | undefined;
+  /** Undefined if the node has not answered since the start of the process. */
+  readonly replica: string | undefined;
   /** Number of replicas of the shard that must have a row. Undefined if the node has not answered since the start. */
   readonly quorum: number | undefined;
   /** Store whose statements use the tables of this node. Undefined if the node has not answered since the start. */

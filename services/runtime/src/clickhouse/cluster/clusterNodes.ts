@@ -115,12 +115,24 @@ export async function identify(
   return { shard: macroOf('shard'), replica: macroOf('replica'), position, replicas };
 }
 
+/** SQL expression for the time of the node's clock in milliseconds. */
+export const NODE_CLOCK = 'toUnixTimestamp64Milli(now64(3))';
+
+/**
+ * Returns the minimum difference between the clocks of a node and of this process. The difference is negative if the clocks can
+ * be equal.
+ * @param nodeMs time of the node's clock in an answer that has just arrived
+ * @param sentMs time of this process at which the request was sent
+ */
+export function clockDifferenceMs(nodeMs: number, sentMs: number): number {
+  return Math.max(sentMs - nodeMs, nodeMs - Date.now());
+}
+
 /** @throws Unavailable if the clock of the node is wrong, because inserts have a time limit. */
 async function requireEqualClock(store: Store, url: string): Promise<void> {
-  const sentAt = Date.now();
-  const [row] = await store.query<{ at: string }>('SELECT toUnixTimestamp64Milli(now64(3)) AS at');
-  const at = Number(row?.at);
-  const differenceMs = Math.max(sentAt - at, at - Date.now());
+  const sentMs = Date.now();
+  const [row] = await store.query<{ at: string }>(`SELECT ${NODE_CLOCK} AS at`);
+  const differenceMs = clockDifferenceMs(Number(row?.at), sentMs);
   if (differenceMs > MAX_CLOCK_DIFFERENCE_MS)
     throw new Unavailable(`the clock of ${url} differs by ${Math.round(differenceMs / 1000)} s`);
 }

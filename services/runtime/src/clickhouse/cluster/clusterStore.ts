@@ -151,10 +151,14 @@ function nodeAt(
 ): NodeStore {
   const member = joined.find((one) => one.address === address);
   const { url } = address;
-  if (member === undefined) return { name: url, url, shard: undefined, quorum: undefined, store: undefined };
+  if (member === undefined)
+    return {
+      ...{ name: url, url, shard: undefined, replica: undefined },
+      ...{ quorum: undefined, store: undefined },
+    };
   const { shard, replica, replicas } = member;
   return {
-    ...{ name: `${url} (${replica} of shard ${shard})`, url, shard, quorum: quorumOf(replicas) },
+    ...{ name: `${url} (${replica} of shard ${shard})`, url, shard, replica, quorum: quorumOf(replicas) },
     store: nodeStore(member.store, tablesOf),
   };
 }

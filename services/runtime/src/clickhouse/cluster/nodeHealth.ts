@@ -1,7 +1,8 @@
-/** Warns of nodes of a ClickHouse cluster that do not answer, cannot write, or lack tables or recent rows. */
+/** Warns of nodes of a ClickHouse cluster that do not answer, cannot write, have a wrong clock, or lack tables or recent rows. */
 import type { Health } from '../../process/health.ts';
 import { runPeriodically, withinLimit } from '../../process/waiting.ts';
-import type { NodeStore, Store } from '../store.ts';
+import { MAX_CLOCK_DIFFERENCE_MS, type NodeStore, type Store } from '../store.ts';
+import { clockDifferenceMs, NODE_CLOCK } from './clusterNodes.ts';
 
 const INTERVAL_MS = 5_000;
 /** Time after which a node counts as silent. */
@@ -21,7 +22,7 @@ export function watchNodes(store: Pick<Store, 'nodes'>, health: Pick<Health, 'wa
 
 /** Returns one sentence for each shard without a usable replica, and for each other node with a problem. */
 export async function nodeProblems(nodes: readonly NodeStore[]): Promise<string | undefined> {
-  const problems = await Promise.all(nodes.map(problemOf));
+  const problems = (await Promise.all(nodes.map(replicaState))).map(problemOf);
   const isLost = (shard: string | undefined): boolean =>
     shard !== undefined &&
     nodes.every((node, index) => node.shard !== shard || problems[index]?.isUnusable === true);
@@ -35,7 +36,7 @@ export async function nodeProblems(nodes: readonly NodeStore[]): Promise<string 
   return sentences.length === 0 ? undefined : sentences.join('; ');
 }
 
-interface NodeProblem {
+export interface NodeProblem {
   readonly text: string;
   /** True if queries fail on the node. */
   readonly isUnusable: boolean;
@@ -44,14 +45,20 @@ interface NodeProblem {
 const SILENT: NodeProblem = { text: 'does not answer', isUnusable: true };
 const EMPTY: NodeProblem = { text: 'has no tables; restart Questlog to create them', isUnusable: true };
 
-async function problemOf(node: NodeStore): Promise<NodeProblem | undefined> {
-  const state = await replicaState(node);
+/** @param state undefined if the node does not answer */
+export function problemOf(state: ReplicaState | undefined): NodeProblem | undefined {
   if (state === undefined) return SILENT;
   if (state.tables === 0) return EMPTY;
   if (state.readOnlyTables > 0) return { text: 'is read-only, for example without Keeper', isUnusable: true };
+  if (state.clockDifferenceMs > MAX_CLOCK_DIFFERENCE_MS)
+    return { text: wrongClock(state.clockDifferenceMs), isUnusable: false };
   return state.lagSeconds < MAX_LAG_SECONDS
     ? undefined
     : { text: `lacks the rows of the last ${state.lagSeconds} s`, isUnusable: false };
+}
+
+function wrongClock(differenceMs: number): string {
+  return `has a clock that differs by ${Math.round(differenceMs / 1000)} s, so inserts can fail or take effect too late`;
 }
 
 export interface ReplicaState {
@@ -64,13 +71,16 @@ export interface ReplicaState {
   readonly lagSeconds: number;
   /** Number of changes that the node has not applied yet. */
   readonly queueLength: number;
+  /** Minimum difference between the clocks of the node and of this process. Negative if the clocks can be equal. */
+  readonly clockDifferenceMs: number;
 }
 
 /** Returns undefined if the node does not answer within 3 s. */
 export async function replicaState({ store }: Pick<NodeStore, 'store'>): Promise<ReplicaState | undefined> {
-  const rows = store?.query<Record<keyof ReplicaState, string>>(
+  const sentMs = Date.now();
+  const rows = store?.query<Record<Exclude<keyof ReplicaState, 'clockDifferenceMs'> | 'clockMs', string>>(
     `SELECT count() AS tables, countIf(is_readonly) AS readOnlyTables, countIf(is_session_expired) AS tablesWithoutKeeper,
-       maxIf(absolute_delay, NOT is_readonly) AS lagSeconds, sum(queue_size) AS queueLength
+       maxIf(absolute_delay, NOT is_readonly) AS lagSeconds, sum(queue_size) AS queueLength, ${NODE_CLOCK} AS clockMs
      FROM system.replicas WHERE database = currentDatabase()`,
   );
   const [row] = await withinLimit(rows ?? Promise.resolve([]), ANSWER_LIMIT_MS, () => []).catch(() => []);
@@ -81,5 +91,6 @@ export async function replicaState({ store }: Pick<NodeStore, 'store'>): Promise
     tablesWithoutKeeper: Number(row.tablesWithoutKeeper),
     lagSeconds: Number(row.lagSeconds),
     queueLength: Number(row.queueLength),
+    clockDifferenceMs: clockDifferenceMs(Number(row.clockMs), sentMs),
   };
 }
