@@ -163,6 +163,13 @@ await describeClickHouseCluster('the services on a ClickHouse cluster', (start) 
     await expect
       .poll(async () => (await operations.readyz()).warnings)
       .toMatchObject({ clickhouse_cluster: expect.stringContaining(`${stopped} (replica2 of shard 1)`) });
+    const listNodes = async () => (await operations.admin('GET', '/admin/clickhouse/nodes')).json();
+    await expect.poll(listNodes).toMatchObject([
+      { shard: '1', replica: 'replica1', problem: null, hasKeeper: true },
+      { url: stopped, shard: '1', replica: 'replica2', problem: 'does not answer', hasKeeper: null },
+      { shard: '2', replica: 'replica1', problem: null, queueLength: expect.any(Number) },
+      { shard: '2', replica: 'replica2', problem: null, lagSeconds: expect.any(Number) },
+    ]);
     await expectClusterAlerts(CLUSTER_ALERTS);
     await faults.start(1);
     await expectClusterAlerts([]);

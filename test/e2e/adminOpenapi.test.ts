@@ -179,6 +179,7 @@ test('every answer has a documented status, schema, and media type', {
   await ask('GET', erasures);
   await ask('GET', `${erasures}/{id}`, undefined, `${erasures}/${id}`);
   await ask('GET', `${erasures}/{id}`, undefined, `${erasures}/${anUnknownId()}`);
+  await ask('GET', '/admin/clickhouse/nodes');
   await ask('GET', '/admin/clickhouse/partitions');
   await ask('POST', '/admin/clickhouse/moves', { partitions: [0], shard: '2' });
   const upload = '/admin/uploads/{projectId}/{uploadId}';

@@ -91,6 +91,30 @@ describeInChromium('an operator at the console', () => {
     await page.getByRole('button', { name: 'after' }).waitFor();
   });
 
+  test('sees the nodes of a ClickHouse cluster on the page Health, but no such table for a single server', async () => {
+    const page = await chromium.signedIn(shared.product, 'tail');
+    const answered = page.waitForResponse('**/admin/clickhouse/nodes');
+    await page.goto(`${shared.product.credentials.adminUrl}/#/health`);
+    expect(await (await answered).json()).toEqual([]);
+    await page.getByRole('region', { name: 'Consumers of the log' }).waitFor();
+    const nodes = page.getByRole('region', { name: 'Nodes of ClickHouse' });
+    expect(await nodes.count()).toBe(0);
+    const node = { url: 'http://ch-1:8123', shard: '1', replica: 'a', problem: null };
+    const unknown = { shard: null, replica: null, queueLength: null, lagSeconds: null, hasKeeper: null };
+    await page.route('**/admin/clickhouse/nodes', (route) =>
+      route.fulfill({
+        json: [
+          { ...node, queueLength: 1_234, lagSeconds: 7, hasKeeper: true },
+          { ...node, ...unknown, url: 'http://ch-2:8123', problem: 'does not answer' },
+        ],
+      }),
+    );
+    await page.reload();
+    await nodes.getByRole('row', { name: '1 a http://ch-1:8123 usable connected 1,234 7 s' }).waitFor();
+    await nodes.getByRole('row', { name: '– – http://ch-2:8123 does not answer – – –' }).waitFor();
+    expect(await violations(page)).toEqual([]);
+  });
+
   test('runs SQL, sees a table or a chart, and reads ClickHouse’s message for an error', async () => {
     const game = await shared.aProject();
     const page = await chromium.signedIn(shared.product, 'ask');

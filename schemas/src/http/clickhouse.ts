@@ -1,6 +1,36 @@
-/** Log partitions and their shards of a ClickHouse cluster, in the form of `/admin/clickhouse`. */
+/** Nodes of a ClickHouse cluster, and the shards of the log partitions, in the form of `/admin/clickhouse`. */
 import Type, { type Static } from 'typebox';
 import { Nullable, Timestamp } from './fields.ts';
+
+const Name = Nullable(
+  Type.String({ description: 'Null: the node has not answered since the start of the process.' }),
+);
+
+export const ClickHouseNode = Type.Object({
+  url: Type.String(),
+  shard: Name,
+  replica: Name,
+  problem: Nullable(
+    Type.String({ description: 'For example `does not answer`. Null: no problem was found.' }),
+  ),
+  queueLength: Nullable(
+    Type.Integer({
+      minimum: 0,
+      description: 'Changes that the node has not applied yet. Null: the node does not answer.',
+    }),
+  ),
+  lagSeconds: Nullable(
+    Type.Integer({
+      minimum: 0,
+      description: 'Largest replication lag of a table. Null: the node does not answer.',
+    }),
+  ),
+  hasKeeper: Nullable(
+    Type.Boolean({
+      description: 'True: all tables have a session of Keeper. Null: the node does not answer.',
+    }),
+  ),
+});
 
 export const PartitionShards = Type.Object({
   partition: Type.Integer({ minimum: 0 }),
@@ -17,5 +47,6 @@ export const PartitionMove = Type.Object({
   }),
 });
 
+export type ClickHouseNode = Static<typeof ClickHouseNode>;
 export type PartitionShards = Static<typeof PartitionShards>;
 export type PartitionMove = Static<typeof PartitionMove>;

@@ -1,10 +1,15 @@
-/** Operations on the shards of a ClickHouse cluster. */
+/** Operations on the nodes and shards of a ClickHouse cluster. */
 import Type from 'typebox';
-import { PartitionMove, PartitionShards } from '../clickhouse.ts';
+import { ClickHouseNode, PartitionMove, PartitionShards } from '../clickhouse.ts';
 import type { Operations } from './operation.ts';
 import { answer, NOT_THERE } from './parts.ts';
 
 export const CLICKHOUSE = {
+  listClickHouseNodes: {
+    route: 'GET /admin/clickhouse/nodes',
+    summary: 'Lists the nodes of a ClickHouse cluster with their state. Empty without a cluster.',
+    responses: { 200: answer('The nodes.', Type.Array(ClickHouseNode)) },
+  },
   listPartitionShards: {
     route: 'GET /admin/clickhouse/partitions',
     summary: 'Lists the shards of the log partitions on a ClickHouse cluster.',

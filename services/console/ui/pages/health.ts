@@ -6,6 +6,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { Chart } from '../chart.ts';
 import { count } from '../format.ts';
 import { type Advice, adviceOf, lagName } from '../health/advice.ts';
+import { ClusterNodes } from '../health/clusterNodes.ts';
 import { type Rates, ratesBetween } from '../health/rates.ts';
 import { current, useHealth } from '../health/state.ts';
 import { type Column, Failure, html, Loading, Table, withDocsLinks } from '../html.ts';
@@ -72,6 +73,7 @@ export function Health(): VNode {
     </div>
     <h2>Consumers of the log</h2>
     ${latest.lag ? html`<${Table} label="Consumers of the log" rows=${latest.lag.consumers} columns=${COLUMNS} />` : lag.error ? html`<p>The lag is unknown.</p>` : html`<${Loading} />`}
+    <${ClusterNodes} />
     <${Charts} rates=${rates} lags=${lags} />
   </section>`;
 }

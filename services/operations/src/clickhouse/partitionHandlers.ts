@@ -11,7 +11,7 @@ import { TOPICS } from '@questlog/schemas/topics/topics';
 export function partitionHandlers(
   store: Pick<Store, 'partitionShards' | 'movePartitions' | 'nodes'>,
   log: Pick<Log, 'partitionCount'>,
-): Handlers<typeof CLICKHOUSE> {
+): Handlers<Pick<typeof CLICKHOUSE, 'listPartitionShards' | 'movePartitions'>> {
   return {
     listPartitionShards: async () => {
       const { partitionShards = notACluster() } = store;

@@ -29,6 +29,7 @@ import type { VisibleData } from '@questlog/schemas/visibility';
 import Koa, { type Middleware } from 'koa';
 import type { Audit } from '../audit/audit.ts';
 import { readAudit } from '../audit/readAudit.ts';
+import { nodeHandlers } from '../clickhouse/nodeHandlers.ts';
 import { partitionHandlers } from '../clickhouse/partitionHandlers.ts';
 import { deadLetterHandlers } from '../deadLetters/deadLetterHandlers.ts';
 import type { DeadLetterAdmin } from '../deadLetters/deadLetters.ts';
@@ -94,6 +95,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
     ...reportHandlers(deps),
     ...ledgerHandlers(deps.verifier, deps.ledger, deps.logger),
     ...deadLetterHandlers(deps.deadLetters),
+    ...nodeHandlers(deps.store),
     ...partitionHandlers(deps.store, deps.log),
     ...erasureHandlers(deps.erasures),
     ...exportHandlers(deps.store, deps.directory),
