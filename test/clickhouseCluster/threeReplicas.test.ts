@@ -2,6 +2,7 @@
  * Tests a shard of three replicas: the loss of one replica stops nothing, and no fault of an insert loses an event or stores an
  * event twice.
  */
+import { randomUUID } from 'node:crypto';
 import { crash } from '@questlog/projector/testing/projectorBench';
 import { INSERTS_START_WITHIN_MS } from '@questlog/runtime/clickhouse/cluster/clusterMembers';
 import type { Insert, Store } from '@questlog/runtime/clickhouse/store';
@@ -16,6 +17,8 @@ import {
 import { ClusterBench } from './clusterBench.ts';
 
 const RECOVERS_WITHIN = { timeout: 90_000 };
+/** Lets a new owner of a partition start at once, because no insert of an earlier owner is running. */
+const WITHOUT_LATE_INSERTS = { insertsEndWithinMs: 0 };
 
 const suite = (start: () => Promise<ClickHouseCluster>): void => {
   let cluster: ClickHouseCluster;
@@ -94,6 +97,57 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await startProjector(successor);
     await expectNoLag();
     for (const insert of held) await shardOf(first).insert(insert);
+    await on.expectEachEventOnce();
+  });
+
+  test('stores no event twice if ClickHouse forgets every deduplication token', async () => {
+    const successor = await on.openStore(1);
+    const forgetful: Store = {
+      ...successor,
+      forPartition: () => ({
+        ...shardOf(successor),
+        ...WITHOUT_LATE_INSERTS,
+        insert: (insert) => shardOf(successor).insert({ ...insert, deduplicationToken: randomUUID() }),
+      }),
+    };
+    on.bench.loseOffsets(0);
+    await on.append(5);
+    await startProjector(forgetful);
+    await expectNoLag();
+    await on.expectEachEventOnce();
+  });
+
+  test('stores events again that were dropped, although a replica can remember their deduplication tokens', async () => {
+    const inserts: Insert[] = [];
+    const [first, successor] = [await on.openStore(0), await on.openStore(0)];
+    const recorded: Store = {
+      ...first,
+      forPartition: () => ({
+        ...shardOf(first),
+        insert: async (insert) => {
+          inserts.push(insert);
+          await shardOf(first).insert(insert);
+        },
+      }),
+    };
+    await on.append(5);
+    await on.bench.projectAll(recorded);
+    // A replica reads the tokens of Keeper into its memory when it drops a repeated insert.
+    for (const insert of inserts) await shardOf(first).insert(insert);
+    for (const table of ['events_local', 'appends_local']) {
+      const partitions = await on.onNode<{ id: string }>(
+        1,
+        `SELECT DISTINCT partition_id AS id FROM system.parts WHERE active AND table = '${table}'`,
+      );
+      for (const { id } of partitions)
+        await on.command(1, `ALTER TABLE ${table} DROP PARTITION ID '${id}'`);
+    }
+    on.bench.loseOffsets(0);
+    await startProjector({
+      ...successor,
+      forPartition: () => ({ ...shardOf(successor), ...WITHOUT_LATE_INSERTS }),
+    });
+    await expectNoLag();
     await on.expectEachEventOnce();
   });
 
