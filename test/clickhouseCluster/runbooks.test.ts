@@ -1,7 +1,8 @@
 /**
- * Follows the runbooks of a ClickHouse cluster: replaces a lost replica, restores a lost shard, and restores all nodes from a
- * backup. After each runbook, each event is stored once on each replica of its shard, and the counts on each node are correct,
- * although the log has deleted the records of the first events. Then moves old events to S3.
+ * Follows the runbooks of a ClickHouse cluster: moves the data of one server to the cluster, replaces a lost replica, restores a
+ * lost shard, and restores all nodes from a backup. After each runbook, each event is stored once on each replica of its shard,
+ * and the counts on each node are correct, although the log has deleted the records of the first events. Then moves old events
+ * to S3.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -12,14 +13,19 @@ import { type Bench, expireEvents, openBench } from '@questlog/projector/testing
 import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
 import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
 import { openStore, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
+import { kafkaClient } from '@questlog/runtime/log/kafka/client/kafkaClient';
+import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { engines, type S3Bucket } from '@questlog/runtime/log/kafka/testing/engines';
 import { silentLogger } from '@questlog/runtime/process/logger';
+import { pause } from '@questlog/runtime/process/waiting';
 import { aBucket, keysIn } from '@questlog/runtime/uploads/bucket.testing';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ownEnvironment } from '../e2e/product.ts';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { Deployment, type Service } from '../cluster/deployment.ts';
+import { aProject, events, eventually, type ListedLink, onto } from '../e2e/builders.ts';
+import { bugsIn, ownEnvironment } from '../e2e/product.ts';
 import { CLICKHOUSE_CLIENT, followPage, type Hands, replaceCommands } from '../runbooks/followPage.ts';
 import {
   type ClickHouseCluster,
@@ -30,9 +36,14 @@ import {
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
 const OPERATING = fileURLToPath(new URL('../../docs/operating', import.meta.url));
 const DATABASE = 'games';
+/** Database of the cluster to which the data of one server moves. */
+const MOVED = 'moved';
 const TENANT = randomUUID();
 /** Partitions 0 and 2 are on shard 1, partitions 1 and 3 on shard 2. */
 const PARTITIONS = 4;
+const PLAY_PACE_MS = 200;
+/** A projector that finds other tables waits 77 s, because inserts of an earlier projector can still take effect. */
+const PROJECTED_WITHIN_MS = 180_000;
 const DAY_MS = 24 * 60 * 60_000;
 /** Keeper ends the session of a killed node after 6 s. */
 const SESSION_ENDS_WITHIN_MS = 30_000;
@@ -150,7 +161,7 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
       Promise.all(
         [...cluster.nodes.keys()].map(async (node) => (await onNode(node, text, { tenant, database }))[0]),
       );
-    await expect.poll(() => onAll(sql), { timeout: 60_000 }).toEqual(cluster.nodes.map(() => row));
+    await expect.poll(() => onAll(sql), { timeout: PROJECTED_WITHIN_MS }).toEqual(cluster.nodes.map(() => row));
     const local = await onAll('SELECT count() AS rows FROM events_local');
     expect([local[1], local[3]]).toEqual([local[0], local[2]]);
   }
@@ -163,6 +174,12 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
       ...{ CLICKHOUSE: `http://${account}@${host}/`, ON_CLUSTER: `ON CLUSTER ${cluster.name}`, ...env },
     };
   };
+
+  /** Returns the port for the protocol of `remote()`. */
+  async function nativePortOf(node: number): Promise<number | undefined> {
+    const sql = 'SELECT port FROM system.clusters WHERE is_local LIMIT 1';
+    return (await onNode<{ port: number }>(node, sql))[0]?.port;
+  }
 
   async function backUp(): Promise<string> {
     const [, backup = ''] = pageOf('backup.md').split('## Kafka and ClickHouse');
@@ -189,6 +206,79 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     await followPage(page ?? '', hands, environment({ OTHER: hostOf(other), NEW: hostOf(first), ...env }));
     await expectEachEventOnce();
   }
+
+  test('the data of one server moves to the cluster while a game sends events', async ({ skip }) => {
+    if (faults === undefined || engines === undefined) return skip('needs the kit and Kafka');
+    const { brokers, registryUrl } = engines;
+    const [first = ''] = cluster.nodes;
+    const deployment = new Deployment({ brokers, registryUrl, clickhouseUrl: first });
+    onTestFinished(async () => {
+      await deployment.remove();
+      await commandOn(0, `DROP DATABASE ${MOVED} ON CLUSTER ${cluster.name} SYNC`);
+    });
+    const [oldIngest, ...consumers] = (await deployment.startAll(
+      ...(['ingest', 'operations', 'linker', 'projector'] as const),
+    )) as [Service, ...Service[]];
+    const game = await aGame(oldIngest);
+    await game.play(20);
+    const reportId = (await game.project.report({ sessionId: game.project.sessionId })).json().id;
+    const linksAt = (ingest: Service) => async () =>
+      (await onto(game.project, ingest).get(`/v1/reports/${reportId}`)).json().links ?? [];
+    await eventually(linksAt(oldIngest), ({ length }) => length === 20, 60_000);
+    await expireTopic(brokers, deployment.prefix + TOPICS.events);
+
+    const [adminPort = 0] = await freePorts(1);
+    const settings = {
+      CLICKHOUSE_CLUSTER: cluster.name,
+      CLICKHOUSE_URL: cluster.nodes.map((node) => new URL(MOVED, node).href).join(','),
+      CLICKHOUSE_READER_URL: '',
+    };
+    let newIngest: Service | undefined;
+    const playing = game.playUntilStopped();
+    await followPage(
+      pageOf('runbooks/cluster-move.md'),
+      {
+        startNewIngest: async () => {
+          newIngest = await deployment.start('ingest', settings);
+        },
+        stopConsumers: async () => void (await Promise.all(consumers.map((service) => service.stop()))),
+        startConsumers: async () => {
+          await game.play(1);
+          await Promise.all([
+            deployment.start('operations', { ...settings, QUESTLOG_ADMIN_PORT: String(adminPort) }),
+            deployment.start('linker', settings),
+            deployment.start('projector', settings),
+          ]);
+        },
+        replaceIngests: async () => {
+          if (newIngest !== undefined) game.moveTo(newIngest);
+          await oldIngest.leave();
+          await oldIngest.stop();
+        },
+        caughtUp: async () => {
+          await game.play(1);
+          game.stop();
+          await playing;
+          const total = String(game.accepted.length);
+          // The game has sent one invalid event with each of three calls of `play`.
+          const row = { events: total, ids: total, used: total, minutes: total, rejected: '3' };
+          await expectOnEachNode(row, game.project.tenantId, MOVED);
+        },
+      },
+      environment({
+        ...{ DATABASE: MOVED, NODES: `${hostOf(0)} ${hostOf(2)}` },
+        OLD: `'127.0.0.1:${await nativePortOf(0)}', '${deployment.name}'`,
+        OLD_ACCOUNT: `'${new URL(first).username}', '${new URL(first).password}'`,
+        QUESTLOG_ADMIN_URL: `http://127.0.0.1:${adminPort}`,
+        QUESTLOG_ADMIN_TOKEN: `qla_of_the_tests_${deployment.name}`,
+      }),
+    ).finally(game.stop);
+    const links: ListedLink[] = await linksAt(newIngest as unknown as Service)();
+    const linked = links.map(({ eventId }) => eventId);
+    expect(linked).toEqual([...new Set(linked)]);
+    expect(linked).toEqual(expect.arrayContaining(game.accepted.slice(0, 20)));
+    expect(deployment.services.flatMap((service) => bugsIn(service.stderr()))).toEqual([]);
+  });
 
   test('a lost replica is replaced', async ({ skip }) => {
     if (faults === undefined) return skip('this cluster cannot be broken');
@@ -240,6 +330,54 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     await expect.poll(async () => (await keysIn(used)).length, { timeout: 90_000 }).toBe(before);
   });
 });
+
+/** A game that sends events and counts the acknowledged events. The game also sends an invalid event with each `play`. */
+async function aGame(ingest: Service) {
+  const project = await aProject(ingest, { revision: 'A', spread: 4 });
+  const { sessionId } = project;
+  const accepted: string[] = [];
+  let at = project;
+  let isOver = false;
+  const send = async (count: number): Promise<void> => {
+    const answer = await at.post(events(count, { sessionId }));
+    if (answer.status === 201) accepted.push(...answer.json().map(({ id }: { id: string }) => id));
+  };
+  const play = async (count: number): Promise<void> => {
+    expect((await at.post([{ eventType: 7, sessionId }])).status).toBe(400);
+    await send(count);
+  };
+  return {
+    ...{ project, accepted, play },
+    playUntilStopped: async () => {
+      while (!isOver) {
+        await send(1);
+        await pause(PLAY_PACE_MS);
+      }
+    },
+    moveTo: (other: Service) => {
+      at = onto(project, other);
+    },
+    stop: () => {
+      isOver = true;
+    },
+  };
+}
+
+/** Deletes the records of a topic, as Kafka deletes records that are older than its retention. */
+async function expireTopic(brokers: string, topic: string): Promise<void> {
+  const admin = kafkaClient(
+    { brokers: brokers.split(','), clientId: 'questlog-tests' },
+    silentLogger,
+  ).admin();
+  await admin.connect();
+  try {
+    const ends = await admin.fetchTopicOffsets(topic);
+    const partitions = ends.map(({ partition, high }) => ({ partition, offset: high }));
+    await admin.deleteTopicRecords({ topic, partitions });
+  } finally {
+    await admin.disconnect();
+  }
+}
 
 /** Returns the storage policy of the page, with a path of the node in the bucket. */
 function storageOf(node: number, bucket: S3Bucket | undefined): string {
