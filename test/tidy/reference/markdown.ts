@@ -23,7 +23,8 @@ export function entry(label: string, meaning: string): string {
 }
 
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
-  return [header, header.map(() => '---'), ...rows]
-    .map((cells) => `| ${cells.map((cell) => cell.replace(/\|/g, '\\|')).join(' | ')} |`)
-    .join('\n');
+  const [first = '', ...others] = [header, ...rows].map(
+    (cells) => `| ${cells.map((cell) => cell.replace(/\|/g, '\\|')).join(' | ')} |`,
+  );
+  return [first, `|${'---|'.repeat(header.length)}`, ...others].join('\n');
 }
