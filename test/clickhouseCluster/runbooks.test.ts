@@ -161,7 +161,9 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
       Promise.all(
         [...cluster.nodes.keys()].map(async (node) => (await onNode(node, text, { tenant, database }))[0]),
       );
-    await expect.poll(() => onAll(sql), { timeout: PROJECTED_WITHIN_MS }).toEqual(cluster.nodes.map(() => row));
+    await expect
+      .poll(() => onAll(sql), { timeout: PROJECTED_WITHIN_MS })
+      .toEqual(cluster.nodes.map(() => row));
     const local = await onAll('SELECT count() AS rows FROM events_local');
     expect([local[1], local[3]]).toEqual([local[0], local[2]]);
   }

@@ -139,8 +139,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
         1,
         `SELECT DISTINCT partition_id AS id FROM system.parts WHERE active AND table = '${table}'`,
       );
-      for (const { id } of partitions)
-        await on.command(1, `ALTER TABLE ${table} DROP PARTITION ID '${id}'`);
+      for (const { id } of partitions) await on.command(1, `ALTER TABLE ${table} DROP PARTITION ID '${id}'`);
     }
     on.bench.loseOffsets(0);
     await startProjector({

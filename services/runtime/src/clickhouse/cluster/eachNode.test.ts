@@ -19,7 +19,14 @@ function aCluster(...nodes: NodeStore[]): Store {
 
 test('statements run on the other nodes too if one node does not answer, and the error names the node', async () => {
   const asked: unknown[] = [];
-  const notJoined = { name: 'c', url: 'c', shard: undefined, replica: undefined, quorum: undefined, store: undefined };
+  const notJoined = {
+    name: 'c',
+    url: 'c',
+    shard: undefined,
+    replica: undefined,
+    quorum: undefined,
+    store: undefined,
+  };
   const cluster = aCluster(aNode('a', undefined), aNode('b', 2), notJoined);
   const work = onEachNode(cluster, async (node) => void asked.push(await node.query('')));
   await expect(work).rejects.toThrow('ClickHouse: a: connection refused; c: does not answer');

@@ -23,7 +23,14 @@ function aNode(
       },
     ];
   };
-  return { name, url: name, shard, replica: name, quorum: 2, store: { query } as unknown as Store } satisfies NodeStore;
+  return {
+    name,
+    url: name,
+    shard,
+    replica: name,
+    quorum: 2,
+    store: { query } as unknown as Store,
+  } satisfies NodeStore;
 }
 
 test('names a lost shard, silent nodes, read-only nodes, wrong clocks, and nodes that lack tables or rows', async () => {
