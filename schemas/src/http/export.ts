@@ -119,6 +119,12 @@ export const ExportOutput = Type.Object({
   files: wholeNumber,
   rows: wholeNumber,
   bytes: wholeNumber,
+  progress: Nullable(
+    Type.Object(
+      { rows: wholeNumber, allRows: wholeNumber },
+      { description: 'Rows in the complete chunks of the current run, and in all chunks of the run.' },
+    ),
+  ),
   createdAt: Timestamp,
 });
 export type ExportOutput = Static<typeof ExportOutput>;

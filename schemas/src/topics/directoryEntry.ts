@@ -159,6 +159,8 @@ export interface Erasure {
   readonly partOf?: string | null;
   /** Exports whose files were compared with ClickHouse after the erasure had hidden its rows. */
   readonly exports?: readonly ErasedExport[];
+  /** Exports that an operator deleted although their files can contain rows of the erasure. */
+  readonly abandonedExports?: readonly AbandonedExport[];
 }
 
 export interface ErasedExport {
@@ -170,6 +172,12 @@ export interface ErasedExport {
   readonly planId: string;
   /** Names of the first rewritten files. Empty if the record has more than 20,000 ids. */
   readonly names: readonly string[];
+}
+
+/** Export that an operator deleted with `force`. `path`, `files`, and `rows` are from the record of the deleted export. */
+export interface AbandonedExport extends Pick<Export, 'path' | 'files' | 'rows'> {
+  readonly exportId: string;
+  readonly abandonedAt: number;
 }
 
 /** Export that operations writes to an S3 bucket, once or on a schedule. All times are in milliseconds since the epoch. */
@@ -199,6 +207,15 @@ export interface Export {
   readonly files: number;
   readonly rows: number;
   readonly bytes: number;
+  /** Progress of the current run. Null if no process runs the export, or if the run has no complete chunk yet. */
+  readonly progress?: ExportProgress | null;
+}
+
+export interface ExportProgress {
+  /** Number of rows in the complete chunks. */
+  readonly rows: number;
+  /** Number of rows in all chunks of the run. */
+  readonly allRows: number;
 }
 
 export const EXPORT_KINDS = ['events', 'sessions', 'reports', 'links'] as const;
@@ -383,6 +400,20 @@ const erasure = record('Erasure', [
     },
     default: [],
   },
+  {
+    name: 'abandonedExports',
+    type: {
+      type: 'array',
+      items: record('AbandonedExport', [
+        { name: 'exportId', type: UUID },
+        { name: 'path', type: 'string' },
+        { name: 'files', type: 'long' },
+        { name: 'rows', type: 'long' },
+        { name: 'abandonedAt', type: MILLIS },
+      ]),
+    },
+    default: [],
+  },
 ]);
 
 const exportJob = record('Export', [
@@ -403,6 +434,13 @@ const exportJob = record('Export', [
   { name: 'files', type: 'long' },
   { name: 'rows', type: 'long' },
   { name: 'bytes', type: 'long' },
+  optional(
+    'progress',
+    record('ExportProgress', [
+      { name: 'rows', type: 'long' },
+      { name: 'allRows', type: 'long' },
+    ]),
+  ),
 ]);
 
 export const directoryEntry = messageContract<DirectoryEntry>(TOPICS.directory, {

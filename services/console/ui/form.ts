@@ -7,7 +7,7 @@ import { errorOf, Rejected } from './request.ts';
 
 export interface Field extends LabelledField {
   readonly hint?: string;
-  readonly type?: 'text' | 'number' | 'datetime-local' | 'search';
+  readonly type?: 'text' | 'number' | 'date' | 'datetime-local' | 'search';
   readonly value?: string | number | null | undefined;
   readonly options?: readonly (string | { readonly id: string; readonly name: string })[];
   /** Checkboxes of the field. The user can select any number of checkboxes. A field with checkboxes ignores `value`. */
@@ -98,6 +98,7 @@ function valueOfField(form: FormData, { name, type, scale, options, checks }: Fi
   const isText = options === undefined && (type === undefined || type === 'text');
   if (isText || (options !== undefined && text !== '')) return text;
   if (text === '') return null;
+  if (type === 'date') return text;
   if (type === 'datetime-local') return new Date(text).toISOString();
   return scale === undefined ? Number(text) : Math.round(Number(text) * scale);
 }

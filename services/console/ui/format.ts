@@ -19,6 +19,13 @@ export function count(n: number): string {
   return n.toLocaleString();
 }
 
+/** Formats a number of bytes, for example `3.5 MiB`. */
+export function bytes(n: number): string {
+  if (n < 1024) return `${count(n)} B`;
+  if (n < 1024 ** 2) return `${count(Math.round(n / 1024))} KiB`;
+  return n < 1024 ** 3 ? `${(n / 1024 ** 2).toFixed(1)} MiB` : `${(n / 1024 ** 3).toFixed(1)} GiB`;
+}
+
 /** Formats a time relative to now, for example `3 min ago`, `in 2 h`, or `just now`. */
 export function relativeTime(atMs: number, nowMs: number): string {
   const seconds = Math.abs(nowMs - atMs) / 1000;

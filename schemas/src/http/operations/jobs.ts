@@ -122,8 +122,16 @@ export const JOBS = {
     route: 'DELETE /admin/exports/{id}',
     summary:
       'Ends an export and its schedule. The files stay in the bucket, and later erasures do not rewrite them.',
+    parameters: [
+      query(
+        'force',
+        { enum: ['true', 'false'], default: 'false' },
+        '`true`: deletes the export even if its files can contain erased rows, for example if the bucket no longer exists. The receipts of the erasures name the folder.',
+      ),
+    ],
     responses: {
       204: emptyAnswer('The export has ended.'),
+      400: BAD_LIST,
       404: NOT_THERE,
       409: 'The files of the export can still contain erased rows.',
     },

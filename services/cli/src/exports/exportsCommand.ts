@@ -52,10 +52,11 @@ export function exportsCommand(connect: () => Promise<Connection>): Command {
     group
       .command('delete')
       .description('end an export and its schedule, and keep its files')
-      .argument('<id>', 'id of the export'),
+      .argument('<id>', 'id of the export')
+      .option('--force', 'delete the export even if its files can contain erased rows'),
     `questlog exports delete ${ID}`,
-  ).action(async (id: string) => {
-    await (await connect()).admin.request('deleteExport', { params: { id } });
+  ).action(async (id: string, { force }: { force?: true }) => {
+    await (await connect()).admin.request('deleteExport', { params: { id }, query: { force } });
     process.stderr.write('deleted\n');
   });
   return group;

@@ -1,4 +1,4 @@
-/** The page on which operators create and change tenants, projects, tokens, and readers, and send test events. */
+/** The page on which operators create and change tenants, projects, tokens, readers, and exports, and send test events. */
 import type { ProjectOutput, ReaderOutput, TenantOutput, TokenOutput } from '@questlog/schemas/http/admin';
 import type { ComponentChildren, VNode } from 'preact';
 import { useState } from 'preact/hooks';
@@ -6,6 +6,7 @@ import type { Field, Values } from '../form.ts';
 import { count } from '../format.ts';
 import { type Column, DocsLink, html, type PageProps, Table, Time } from '../html.ts';
 import { EntityForm, type FormProps } from '../manage/entityForm.ts';
+import { Exports } from '../manage/exports.ts';
 import { LimitsForm, limitsText, RetentionForm, retentionText } from '../manage/limits.ts';
 import { DropReaderForm, ReaderForm, RotateReaderForm } from '../manage/readers.ts';
 import { RemoveSwitchForm, Switches, SwitchForm, type SwitchRow } from '../manage/switches.ts';
@@ -83,6 +84,7 @@ function Lists(props: PageProps & Entities & { onChange: () => void }): VNode {
     <${Section} title="Readers" docs="docs/operating/kafka.md#accounts-of-studios" action="New reader" isOff=${tenants.length === 0} onAction=${() => setOpened({ kind: 'reader' })}
       rows=${readers} columns=${readerColumns(tenantNames, projectNames, setOpened)}
       whenEmpty="No reader yet. A reader is an account of ClickHouse that sees only the rows of one tenant or project." />
+    <${Exports} projects=${projects} />
     ${opened && dialogOf(opened, { ...props, projects, onClose: () => setOpened(undefined), onMade: setSecret })}
     ${secret && html`<${Secret} ...${secret} onClose=${() => setSecret(undefined)} />`}`;
 }

@@ -1,7 +1,7 @@
 /** The files of a report, with previews of images and texts. HTML files are never rendered. */
 import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { count } from '../format.ts';
+import { bytes } from '../format.ts';
 import { html } from '../html.ts';
 import { request } from '../request.ts';
 import { show, useResource } from '../resource.ts';
@@ -80,9 +80,4 @@ async function beginningOf(path: string, signal: AbortSignal): Promise<{ text: s
     return { text, isWhole: false };
   }
   return { text: text + decoder.decode(), isWhole: true };
-}
-
-function bytes(n: number): string {
-  if (n < 1024) return `${count(n)} B`;
-  return n < 1024 * 1024 ? `${count(Math.round(n / 1024))} KiB` : `${(n / 1024 / 1024).toFixed(1)} MiB`;
 }

@@ -95,7 +95,7 @@ async function startChange(
       ...auditCaller(ctx, directory.current),
     },
     ...{ route: pattern, target: target === '' ? null : target, ...ownersIn(id, before) },
-    ...{ body: redactedText(ctx.request.body, redact), before: redactedText(before, redact), after: null },
+    ...{ body: redactedText(ctx.request.body ?? parametersOf(ctx), redact), before: redactedText(before, redact), after: null },
     ...{ status: null, code: null, count: 1 },
   };
   const endEntry = async (code: ProblemCode | undefined): Promise<AuditEntry> => {
@@ -108,6 +108,11 @@ async function startChange(
     };
   };
   return { asked: startEntry, answered: endEntry };
+}
+
+/** Returns the query parameters of a request. Undefined if there are none. */
+function parametersOf({ querystring }: Context): object | undefined {
+  return querystring === '' ? undefined : Object.fromEntries(new URLSearchParams(querystring));
 }
 
 function codeOf(error: unknown): ProblemCode {

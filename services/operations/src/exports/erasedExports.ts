@@ -1,11 +1,11 @@
 /** Finds the exports whose files can contain the rows of an erasure. */
 import type { Directory } from '@questlog/runtime/directory/directory';
 import type { ErasureOutput } from '@questlog/schemas/http/erasure';
-import type { ErasedExport, Erasure, Export } from '@questlog/schemas/topics/directoryEntry';
+import type { AbandonedExport, ErasedExport, Erasure, Export } from '@questlog/schemas/topics/directoryEntry';
 
 type ExportedData = Pick<Directory, 'exports' | 'erasures' | 'projects'>;
 
-type ErasedScope = Pick<Erasure, 'tenantId' | 'projectId' | 'hiddenAt' | 'exports'>;
+type ErasedScope = Pick<Erasure, 'tenantId' | 'projectId' | 'hiddenAt' | 'exports' | 'abandonedExports'>;
 
 /** Maximum difference between the clocks of two processes. A larger value only causes more comparisons. */
 const MAX_CLOCK_DIFFERENCE_MS = 3_600_000;
@@ -21,25 +21,30 @@ function isErasedBy(
   return isInScope && (hiddenAt === null || hiddenAt > job.createdAt - MAX_CLOCK_DIFFERENCE_MS);
 }
 
-/** Returns the erasures that have hidden their rows, and whose rows the files of the export can still contain. */
+/** Returns the erasures whose rows the files of the export can still contain, including erasures that have not hidden their rows. */
 export function notCompared(directory: ExportedData, job: Export): Erasure[] {
   return [...directory.erasures.values()].filter(
     (erasure) =>
-      erasure.hiddenAt !== null &&
-      isErasedBy(directory, erasure, job) &&
-      !erasure.exports?.some(({ exportId }) => exportId === job.id),
+      isErasedBy(directory, erasure, job) && !erasure.exports?.some(({ exportId }) => exportId === job.id),
   );
 }
 
-/** Returns the exports of the receipt: the compared exports, and the exports that can still contain erased rows. */
+/** Returns the erasures of `notCompared` that have hidden their rows, so that a run of the export can remove the rows. */
+export function removable(directory: ExportedData, job: Export): Erasure[] {
+  return notCompared(directory, job).filter(({ hiddenAt }) => hiddenAt !== null);
+}
+
+/** Returns the exports of the receipt: compared exports, exports that can still contain erased rows, and abandoned exports. */
 export function erasedExports(
   directory: ExportedData,
   erasure: ErasedScope,
 ): ErasureOutput['receipt']['exports'] {
-  const { exports: compared = [] } = erasure;
+  const { exports: compared = [], abandonedExports = [] } = erasure;
   const waiting = [...directory.exports.values()].filter(
     (job) => isErasedBy(directory, erasure, job) && !compared.some(({ exportId }) => exportId === job.id),
   );
+  // An export still exists if the process has stopped before it deleted the abandoned export.
+  const abandoned = abandonedExports.filter(({ exportId }) => !directory.exports.has(exportId));
   return [
     ...compared.map(({ exportId: id, comparedAt, rewritten, planId, names }) => ({
       ...{ id, path: directory.exports.get(id)?.path ?? null, problem: null },
@@ -47,10 +52,16 @@ export function erasedExports(
     })),
     ...waiting.map(({ id, path, problem }) => ({
       ...{ id, path, problem: problem ?? 'the next run of the export has not compared the files yet' },
-      ...{ comparedAt: null, rewritten: 0, planId: null, names: [] },
+      ...NOT_COMPARED,
+    })),
+    ...abandoned.map(({ exportId: id, path, files, rows, abandonedAt }) => ({
+      ...{ id, path, ...NOT_COMPARED },
+      problem: `the export was deleted with \`force\` at ${new Date(abandonedAt).toISOString()}; ${files} files with ${rows} rows stay in the folder`,
     })),
   ];
 }
+
+const NOT_COMPARED = { comparedAt: null, rewritten: 0, planId: null, names: [] };
 
 /** Merges the comparisons of the parts of an erasure. Omits an export that was not compared for every part. */
 export function mergeErasedExports(parts: readonly Pick<Erasure, 'exports'>[]): ErasedExport[] {
@@ -69,4 +80,12 @@ export function mergeErasedExports(parts: readonly Pick<Erasure, 'exports'>[]): 
       names: runs.flatMap(({ names }) => names),
     };
   });
+}
+
+/** Merges the abandoned exports of the parts of an erasure. */
+export function mergeAbandonedExports(
+  parts: readonly Pick<Erasure, 'abandonedExports'>[],
+): AbandonedExport[] {
+  const all = parts.flatMap(({ abandonedExports = [] }) => abandonedExports);
+  return [...new Map(all.map((one) => [one.exportId, one])).values()];
 }

@@ -4,11 +4,13 @@ import { anEmptyTopic, aTenant, opened } from '@questlog/runtime/directory/testi
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import type { ExportOutput } from '@questlog/schemas/http/export';
 import { expect, test } from 'vitest';
+import { mergeParts } from '../erasures/core/parts.ts';
+import { erasedExports } from './erasedExports.ts';
 import { exportJobs } from './exportJobs.ts';
 
 const [tenantId, projectId] = [randomUUID(), randomUUID()];
-/** The handlers do not use the context of the request. */
-const CONTEXT = {} as never;
+/** Returns the context of a request. The handlers only use the query. */
+const context = (querystring = '') => ({ querystring }) as never;
 const NOW_MS = Date.UTC(2026, 10, 21);
 
 test('of two simultaneous requests for one folder, one creates an export', async () => {
@@ -22,19 +24,51 @@ test('of two simultaneous requests for one folder, one creates an export', async
 });
 
 test('an export cannot be deleted before its files were compared after an erasure', async () => {
-  const { directories, jobs, create } = await processes();
+  const { directories, create, remove } = await processes();
   const [directory] = directories;
   const { id } = await create(0);
-  const erasure = anErasure({ tenantId, projectId, sessions: [], hiddenAt: NOW_MS + 1, state: 'done' });
+  const erasure = anErasure({ tenantId, projectId, sessions: [], hiddenAt: null, state: 'running' });
   await directory.put('erasure', erasure.id, erasure);
-  const remove = async () =>
-    await jobs[0].deleteExport(CONTEXT, { params: { id }, body: undefined, caller: undefined });
-  await expect(remove()).rejects.toMatchObject({ code: 'conflict' });
+  await expect(remove(id)).rejects.toMatchObject({ code: 'conflict' });
+  const hidden = { ...erasure, hiddenAt: NOW_MS + 1, state: 'done' as const };
+  await directory.put('erasure', erasure.id, hidden);
+  await expect(remove(id)).rejects.toMatchObject({ code: 'conflict' });
   expect(directory.current.exports.has(id)).toBe(true);
   const compared = { exportId: id, comparedAt: NOW_MS + 2, rewritten: 0, planId: randomUUID(), names: [] };
-  await directory.put('erasure', erasure.id, { ...erasure, exports: [compared] });
-  await remove();
+  await directory.put('erasure', erasure.id, { ...hidden, exports: [compared] });
+  await remove(id);
   expect(directory.current.exports.has(id)).toBe(false);
+});
+
+test('a forced deletion ends an export whose bucket is gone, and the receipts of the erasures name its folder', async () => {
+  const { directories, create, remove } = await processes();
+  const [directory] = directories;
+  const { id, path } = await create(0);
+  const job = directory.current.exports.get(id);
+  if (job !== undefined) await directory.put('export', id, { ...job, files: 3, rows: 70 });
+  const scope = { tenantId, projectId, sessions: [] };
+  const affected = [
+    anErasure({ ...scope, hiddenAt: NOW_MS + 1, state: 'done' }),
+    anErasure({ ...scope, hiddenAt: null, state: 'running' }),
+  ];
+  const other = anErasure({ ...scope, projectId: randomUUID(), hiddenAt: NOW_MS + 1 });
+  for (const one of [...affected, other]) await directory.put('erasure', one.id, one);
+  await expect(remove(id, 'force=yes')).rejects.toMatchObject({ code: 'invalid_request' });
+  await expect(remove(id, 'force=false')).rejects.toMatchObject({ code: 'conflict' });
+  await remove(id, 'force=true');
+  expect(directory.current.exports.has(id)).toBe(false);
+  const receipt = (erasureId: string) => {
+    const erasure = directory.current.erasures.get(erasureId);
+    return erasure && erasedExports(directory.current, mergeParts(erasure, []));
+  };
+  const problem = 'the export was deleted with `force` at 2026-11-21T00:00:00.000Z; 3 files with 70 rows stay in the folder';
+  for (const { id: erasureId } of affected)
+    expect(receipt(erasureId)).toEqual([
+      { id, path, problem, comparedAt: null, rewritten: 0, planId: null, names: [] },
+    ]);
+  expect(receipt(other.id)).toEqual([]);
+  // The folder can be used again.
+  expect(await create(1)).toMatchObject({ path });
 });
 
 async function processes() {
@@ -46,9 +80,11 @@ async function processes() {
   const clock = { now: () => NOW_MS };
   const jobs = [exportJobs({ directory: first, clock }), exportJobs({ directory: second, clock })] as const;
   const create = async (process: 0 | 1) =>
-    (await jobs[process].createExport(CONTEXT, {
+    (await jobs[process].createExport(context(), {
       ...{ params: {}, caller: undefined },
       body: { projectId, kind: 'events', output: 's3://bucket/games' },
     })) as ExportOutput;
-  return { directories, jobs, create };
+  const remove = async (id: string, querystring = '') =>
+    await jobs[1].deleteExport(context(querystring), { params: { id }, body: undefined, caller: undefined });
+  return { directories, create, remove };
 }

@@ -1,22 +1,25 @@
 /** Creates, lists, and deletes the exports that operations writes to an S3 bucket. */
 import { randomUUID } from 'node:crypto';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
+import { choiceFilter } from '@questlog/runtime/http/core/listFilters';
 import { pathUuid, Rejected } from '@questlog/runtime/http/rejected';
-import type { Handlers } from '@questlog/runtime/http/routes';
+import { firstQuery, type Handlers } from '@questlog/runtime/http/routes';
 import type { Clock } from '@questlog/runtime/process/clock';
 import type { ExportOutput } from '@questlog/schemas/http/export';
 import type { OPERATORS } from '@questlog/schemas/http/operations/operators';
-import type { Export } from '@questlog/schemas/topics/directoryEntry';
+import type { AbandonedExport, Erasure, Export } from '@questlog/schemas/topics/directoryEntry';
 import { canonicalUuid } from '@questlog/schemas/uuid';
 import { notCompared } from './erasedExports.ts';
 
-export function exportJobs({
-  directory,
-  clock,
-}: {
+interface ExportJobDeps {
   readonly directory: Pick<DirectoryHandle, 'current' | 'change' | 'caughtUp'>;
   readonly clock: Clock;
-}): Handlers<Pick<typeof OPERATORS, 'listExports' | 'createExport' | 'getExport' | 'deleteExport'>> {
+}
+
+export function exportJobs(
+  deps: ExportJobDeps,
+): Handlers<Pick<typeof OPERATORS, 'listExports' | 'createExport' | 'getExport' | 'deleteExport'>> {
+  const { directory, clock } = deps;
   const { projects, exports } = directory.current;
   return {
     listExports: () => [...exports.values()].map(toOutput),
@@ -48,18 +51,41 @@ export function exportJobs({
       await directory.change('export', entity.id, () => ({ entity: null, answer: undefined }));
       throw laterConflict;
     },
-    deleteExport: (_, { params }) =>
-      directory.change('export', pathUuid(params.id), (known) => {
-        const job = existing(params.id, known);
-        const [erasure] = notCompared(directory.current, job);
-        if (erasure !== undefined)
-          throw new Rejected(
-            'conflict',
-            `the files of the export can contain rows of the erasure ${erasure.id}; retry after the next run of the export`,
-          );
-        return { entity: null, answer: undefined };
-      }),
+    deleteExport: (ctx, { params }) => {
+      const isForced = choiceFilter('force', firstQuery(ctx)('force'), ['true', 'false']) === 'true';
+      return deleteExport(deps, params.id, isForced);
+    },
   };
+}
+
+/** Deletes an export. If the deletion is forced, first adds the export to the erasures whose rows its files can contain. */
+async function deleteExport({ directory, clock }: ExportJobDeps, id: string, isForced: boolean): Promise<void> {
+  for (;;) {
+    const left = await directory.change('export', pathUuid(id), (known) => {
+      const job = existing(id, known);
+      const erasures = notCompared(directory.current, job);
+      const [erasure] = erasures;
+      if (erasure !== undefined && !isForced)
+        throw new Rejected(
+          'conflict',
+          `the files of the export can contain rows of the erasure ${erasure.id}; retry after the next run of the export, or keep these files with force=true`,
+        );
+      const isAdded = (of: Erasure) => of.abandonedExports?.some(({ exportId }) => exportId === job.id);
+      const others = erasures.filter((of) => !isAdded(of));
+      return others.length === 0
+        ? { entity: null, answer: undefined }
+        : { answer: { job, erasureIds: others.map((of) => of.id) } };
+    });
+    if (left === undefined) return;
+    const { id: exportId, path, files, rows } = left.job;
+    const abandoned: AbandonedExport = { exportId, path, files, rows, abandonedAt: clock.now() };
+    for (const erasureId of left.erasureIds)
+      await directory.change('erasure', erasureId, (known) => {
+        if (known === undefined) return { answer: undefined };
+        const abandonedExports = [...(known.abandonedExports ?? []), abandoned];
+        return { entity: { ...known, abandonedExports }, answer: undefined };
+      });
+  }
 }
 
 function existing(id: string, job: Export | undefined): Export {
@@ -67,9 +93,10 @@ function existing(id: string, job: Export | undefined): Export {
   return job;
 }
 
-function toOutput({ runId: _, dueAt, finishedAt, createdAt, ...job }: Export): ExportOutput {
+function toOutput({ runId: _, dueAt, finishedAt, createdAt, progress, ...job }: Export): ExportOutput {
   return {
     ...job,
+    progress: progress ?? null,
     nextRunAt: timeOf(dueAt),
     finishedAt: timeOf(finishedAt),
     createdAt: new Date(createdAt).toISOString(),

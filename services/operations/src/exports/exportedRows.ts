@@ -1,7 +1,7 @@
 /** Defines the rows and columns that an export of each kind contains. */
 import { PROJECTED, type Projected } from '@questlog/schemas/tables/projected';
 
-interface ExportedRows {
+export interface ExportedRows {
   readonly topic: string;
   readonly from: string;
   /** Columns of the exported rows. Digests and ids of tokens are not exported. */

@@ -2,18 +2,23 @@
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { ExportOffset, ExportPlan, ExportScope } from '@questlog/schemas/http/export';
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
-import { exportedRows } from './exportedRows.ts';
+import { type ExportedRows, exportedRows } from './exportedRows.ts';
 import { isSamePartition, projectedOffsets, requireUnchanged } from './projectedOffsets.ts';
+import { MEMORY_SETTINGS } from './queryMemory.ts';
 
 /** Approximate size of a chunk in bytes, before compression. After a failure, `questlog export` repeats at most one chunk. */
 const CHUNK_BYTES = 32 * 1024 * 1024;
 /** Estimated bytes of a row without its long texts. */
 const ROW_BYTES = 200;
 /**
- * A plan never divides this number of consecutive offsets between two chunks. With a smaller number, ClickHouse would need more
- * memory for the plan.
+ * A plan divides this number of consecutive offsets between two chunks only if their rows are larger than a chunk. With a smaller
+ * number, ClickHouse would need more memory for the plan.
  */
 const GROUPED_OFFSETS = 64;
+
+interface PlannedChunk extends Record<'day' | 'logId' | 'firstOffset' | 'lastOffset' | 'rows' | 'bytes', string> {
+  readonly partition: number;
+}
 
 export async function planExport(
   store: Pick<Store, 'query'>,
@@ -38,32 +43,53 @@ export async function planExport(
   const [unknown] = await store.query<{ rows: string }>(
     `SELECT count() AS rows ${source} AND ${nexts.sql} = 0`,
     params,
+    MEMORY_SETTINGS,
   );
-  const chunks = await store.query<
-    Record<'day' | 'logId' | 'firstOffset' | 'lastOffset' | 'rows', string> & { partition: number }
-  >(
-    `SELECT toString(day) AS day, logId, partition, min(first) AS firstOffset, max(last) AS lastOffset, sum(rows) AS rows
-     FROM (
-       SELECT *, intDiv(sum(bytes) OVER (PARTITION BY day, logId, partition ORDER BY first) - 1, ${CHUNK_BYTES}) AS chunk
-       FROM (
-         SELECT toDate(${rows.time}) AS day, log_id AS logId, log_partition AS partition, min(log_offset) AS first,
-                max(log_offset) AS last, count() AS rows, toUInt64(sum(${ROW_BYTES} + ${rows.textBytes})) AS bytes
-         ${source} AND log_offset >= ${firsts.sql} AND log_offset < ${nexts.sql}
-         GROUP BY day, logId, partition, intDiv(log_offset, ${GROUPED_OFFSETS})
-       )
-     )
-     GROUP BY day, logId, partition, chunk
-     ORDER BY day, logId, partition, firstOffset`,
-    params,
-  );
+  const planned = `${source} AND log_offset >= ${firsts.sql} AND log_offset < ${nexts.sql}`;
+  const chunks = await plannedChunks(store, rows, planned, params);
   return {
     offsets,
     unknownRows: Number(unknown?.rows),
-    chunks: chunks.map(({ firstOffset, lastOffset, rows: count, ...chunk }) => ({
+    chunks: chunks.map(({ firstOffset, lastOffset, rows: count, bytes: _, ...chunk }) => ({
       ...chunk,
       ...{ firstOffset: Number(firstOffset), lastOffset: Number(lastOffset), rows: Number(count) },
     })),
   };
+}
+
+/** Divides rows into chunks. @param planned FROM and WHERE clause of the rows */
+async function plannedChunks(
+  store: Pick<Store, 'query'>,
+  { time, textBytes }: Pick<ExportedRows, 'time' | 'textBytes'>,
+  planned: string,
+  params: Readonly<Record<string, unknown>>,
+): Promise<PlannedChunk[]> {
+  const sizeSql = `toUInt64(sum(${ROW_BYTES} + ${textBytes}))`;
+  /** @param groupSql SQL expression that is equal for the offsets that stay in one chunk */
+  const divided = (groupSql: string) =>
+    store.query<PlannedChunk>(
+      `SELECT toString(day) AS day, logId, partition, min(first) AS firstOffset, max(last) AS lastOffset, sum(rows) AS rows,
+              sum(bytes) AS bytes
+       FROM (
+         SELECT *, intDiv(sum(bytes) OVER (PARTITION BY day, logId, partition ORDER BY first) - 1, ${CHUNK_BYTES}) AS chunk
+         FROM (
+           SELECT toDate(${time}) AS day, log_id AS logId, log_partition AS partition, min(log_offset) AS first,
+                  max(log_offset) AS last, count() AS rows, ${sizeSql} AS bytes
+           ${planned}
+           GROUP BY day, logId, partition, ${groupSql}
+         )
+       )
+       GROUP BY day, logId, partition, chunk
+       ORDER BY day, logId, partition, firstOffset`,
+      params,
+      MEMORY_SETTINGS,
+    );
+  const group = `intDiv(log_offset, ${GROUPED_OFFSETS})`;
+  const chunks = await divided(group);
+  if (chunks.every(({ bytes }) => Number(bytes) <= 2 * CHUNK_BYTES)) return chunks;
+  const key = `toDate(${time}), log_id, log_partition, ${group}`;
+  const large = `SELECT ${key} ${planned} GROUP BY ${key} HAVING ${sizeSql} > ${CHUNK_BYTES}`;
+  return await divided(`if((${key}) GLOBAL IN (${large}), log_offset, ${group} * ${GROUPED_OFFSETS})`);
 }
 
 /** First and last day of ClickHouse's type `Date`. */

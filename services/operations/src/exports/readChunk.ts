@@ -6,6 +6,7 @@ import type { ExportChunkInput } from '@questlog/schemas/http/export';
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
 import { exportedRows } from './exportedRows.ts';
 import { isSamePartition, projectedOffsets, requireUnchanged } from './projectedOffsets.ts';
+import { MEMORY_SETTINGS } from './queryMemory.ts';
 
 export interface Chunk {
   readonly rows: number;
@@ -19,9 +20,8 @@ const FORMATS: Readonly<Record<ExportChunkInput['format'], string>> = {
   ndjson: 'JSONEachRow',
 };
 
-/** With small row groups and one thread, ClickHouse needs little memory for a chunk. */
 const SETTINGS = {
-  max_threads: 1,
+  ...MEMORY_SETTINGS,
   max_result_bytes: 0,
   output_format_parquet_compression_method: 'zstd',
   output_format_parquet_row_group_size: 100_000,
@@ -61,7 +61,7 @@ export async function readChunk(
       AND log_offset BETWEEN {firstOffset:UInt64} AND {lastOffset:UInt64}`;
   const currentState = async () => {
     const sql = `SELECT count() AS rows, toUInt64(sum(${rows.version})) AS versions ${source}`;
-    const [row] = await store.query<{ rows: string; versions: string }>(sql, params);
+    const [row] = await store.query<{ rows: string; versions: string }>(sql, params, MEMORY_SETTINGS);
     requireUnchanged(offsets, await projectedOffsets(store, rows.topic));
     return { rows: Number(row?.rows), state: `${row?.rows}.${row?.versions}` };
   };

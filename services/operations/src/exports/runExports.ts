@@ -13,8 +13,8 @@ import type { Clock } from '@questlog/runtime/process/clock';
 import { Fenced, messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { runPeriodically } from '@questlog/runtime/process/waiting';
-import type { Erasure, Export } from '@questlog/schemas/topics/directoryEntry';
-import { notCompared } from './erasedExports.ts';
+import type { Erasure, Export, ExportProgress } from '@questlog/schemas/topics/directoryEntry';
+import { removable } from './erasedExports.ts';
 import { planExport } from './planExport.ts';
 import { readChunk } from './readChunk.ts';
 
@@ -68,7 +68,7 @@ export function runExports(deps: ExportRunDeps): () => Promise<void> {
 
 function isDue({ directory, clock }: ExportRunDeps, job: Export): boolean {
   if (job.dueAt !== null && job.dueAt <= clock.now()) return true;
-  return job.problem === null && notCompared(directory.current, job).length > 0;
+  return job.problem === null && removable(directory.current, job).length > 0;
 }
 
 class Run {
@@ -76,6 +76,7 @@ class Run {
   readonly #jobId: string;
   readonly #runId = randomUUID();
   readonly #leaseMs: number;
+  #progress: ExportProgress | null = null;
 
   constructor(deps: ExportRunDeps, jobId: string, leaseMs: number) {
     this.#deps = deps;
@@ -128,14 +129,17 @@ class Run {
     const { directory, clock, openFolder } = this.#deps;
     const { projectId, kind, format, from, to, path } = job;
     const comparedAt = clock.now();
-    const hidden = notCompared(directory.current, job);
+    const hidden = removable(directory.current, job);
     const folder = await openFolder(path, () => this.#renew());
     try {
       return await runExport({
         ...{ source: this.#source(projectId), folder, request: { projectId, kind, format, from, to } },
         // The first run also compares the files that a deleted export or `questlog export` has left in the folder.
         isRefresh: hidden.length > 0 || job.finishedAt === null,
-        ...{ signal, onProgress: () => {} },
+        signal,
+        onProgress: (rows, allRows) => {
+          this.#progress = { rows, allRows };
+        },
         onComplete: (result) => this.#recordErased(hidden, comparedAt, result),
       });
     } finally {
@@ -173,18 +177,19 @@ class Run {
   }
 
   /**
-   * Writes the record of the export again, so that no other process takes over. @throws Fenced if another process has taken
-   * over
+   * Writes the record of the export with the progress, so that no other process takes over. @throws Fenced if another process
+   * has taken over
    */
   async #renew(): Promise<void> {
-    await this.#update({});
+    await this.#update({ progress: this.#progress });
   }
 
   async #update(changes: Partial<Export>): Promise<void> {
     await this.#deps.directory.change('export', this.#jobId, (known) => {
       if (known?.runId !== this.#runId) throw new Fenced(`another process runs the export ${this.#jobId}`);
       const entity: Export = { ...known, ...changes };
-      return { entity: entity.state === 'running' ? entity : { ...entity, runId: null }, answer: undefined };
+      const isRunning = entity.state === 'running';
+      return { entity: isRunning ? entity : { ...entity, runId: null, progress: null }, answer: undefined };
     });
   }
 }

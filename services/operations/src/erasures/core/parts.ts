@@ -1,6 +1,6 @@
 /** Splits an erasure request into several records of the log if its ids do not fit into one record. */
 import type { Erasure, ErasureState, IdsOfProject } from '@questlog/schemas/topics/directoryEntry';
-import { mergeErasedExports } from '../../exports/erasedExports.ts';
+import { mergeAbandonedExports, mergeErasedExports } from '../../exports/erasedExports.ts';
 import { sumCounts } from './scope.ts';
 
 export function splitIntoParts(all: readonly IdsOfProject[], maxIds: number): IdsOfProject[][] {
@@ -46,6 +46,7 @@ export function mergeParts(first: Erasure, others: readonly Erasure[]): Erasure 
     hiddenAt: isComplete ? latestOf(parts.map(({ hiddenAt }) => hiddenAt)) : null,
     goneAt: isComplete ? latestOf(parts.map(({ goneAt }) => goneAt)) : null,
     exports: mergeErasedExports(parts),
+    abandonedExports: mergeAbandonedExports(parts),
   };
 }
 
