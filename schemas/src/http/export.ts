@@ -34,10 +34,17 @@ export type ExportScope = Static<typeof ExportScope>;
 export const ExportPlanInput = Type.Object(
   {
     ...ExportScope.properties,
+    format: Type.Optional(
+      Type.Enum([...EXPORT_FORMATS], {
+        default: 'parquet',
+        description: 'Format of the files. The chunks of `csv` and `ndjson` have fewer rows.',
+      }),
+    ),
     after: Type.Array(ExportOffset, { description: 'Offsets of the previous plan, or an empty list.' }),
   },
   noOtherFields,
 );
+export type ExportPlanInput = Static<typeof ExportPlanInput>;
 
 /** The rows of one day (UTC) whose records have these offsets, both inclusive. */
 export const ExportChunk = Type.Object({

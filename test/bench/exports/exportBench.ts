@@ -1,19 +1,20 @@
 /**
  * Measures the memory of an export to a bucket. `npm run bench:export -- <rows> <format>` inserts events into an embedded ClickHouse
- * with a process of its own, and prints the peak memory of both processes. The simulated bucket keeps one file in memory, as the S3
- * folder does.
+ * with a process of its own, and prints the peak memory of both processes. A third process is the S3 server, which drops all files.
  */
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { buffer } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { planExport } from '@questlog/operations/exports/planExport';
 import { readChunk } from '@questlog/operations/exports/readChunk';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
+import { openBucketFolder } from '@questlog/runtime/exports/bucketFolder';
 import { runExport } from '@questlog/runtime/exports/runExport';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { PROJECTED } from '@questlog/schemas/tables/projected';
@@ -26,6 +27,17 @@ const rows = Number(rowsText);
 /** Rows of one INSERT. */
 const STEP = 100_000;
 const MIB = 1024 * 1024;
+/** Prints its port. Accepts every file, and has none of them. */
+const EMPTY_BUCKET = `require('node:http').createServer((request, response) => {
+  const isWrite = request.method === 'PUT' || request.method === 'DELETE' || request.url.includes('list-type');
+  request.resume().on('end', () => response.writeHead(isWrite ? 200 : 404).end(isWrite ? '<ListBucketResult/>' : '<Error><Code>NoSuchKey</Code></Error>'));
+}).listen(0, '127.0.0.1', function () { console.log(this.address().port); });`;
+const bucket = spawn(process.execPath, ['-e', EMPTY_BUCKET], { stdio: ['ignore', 'pipe', 'inherit'] });
+const [port] = await once(bucket.stdout, 'data');
+const s3 = {
+  ...{ endpoint: `http://127.0.0.1:${String(port).trim()}`, publicEndpoint: '', bucket: 'b', region: 'us-east-1' },
+  ...{ accessKeyId: 'id', secretAccessKey: 'secret' },
+};
 const directory = mkdtempSync(join(tmpdir(), 'questlog-export-bench-'));
 const account = { username: 'test', password: 'test' };
 const server = await startEngineProcess({ directory, ...account }, silentLogger);
@@ -60,40 +72,28 @@ try {
      FROM numbers(4)`,
   );
   for (const format of EXPORT_FORMATS.filter((name) => formats.split(',').includes(name))) {
-    const files = new Map<string, string>();
     const before = memoryOf(process.pid).rssBytes;
     for (const pid of [process.pid, engine]) resetPeak(pid);
     const engineBefore = memoryOf(engine);
     const project = { tenantId, id };
     const begin = performance.now();
-    let largest = 0;
+    const folder = await openBucketFolder(s3, format);
     const { files: all } = await runExport({
       source: {
-        plan: (scope, after) => planExport(store, project, scope, after),
+        plan: (request, after) => planExport(store, project, request, after),
         read: (chunk, signal) => readChunk(store, project, chunk, signal),
       },
-      folder: {
-        path: 'memory',
-        isEmpty: async () => true,
-        read: async (name) => files.get(name),
-        write: async (name, text) => void files.set(name, text),
-        find: async () => undefined,
-        remove: async () => {},
-        finish: async () => {},
-        close: async () => {},
-        store: async (_, measured, { rows: count, state }) => {
-          largest = Math.max(largest, (await buffer(measured.stream)).length);
-          return { rows: count, state, ...measured.measured() };
-        },
-      },
+      folder,
       request: { projectId: id, kind: 'events', format, from: null, to: null },
       isRefresh: false,
       signal: new AbortController().signal,
       onProgress: () => {},
     });
+    await folder.close();
     const seconds = (performance.now() - begin) / 1000;
     const exported = all.reduce((sum, file) => sum + file.rows, 0);
     const bytes = all.reduce((sum, file) => sum + file.bytes, 0);
+    const largest = Math.max(...all.map((file) => file.bytes));
     const own = memoryOf(process.pid).peakBytes;
     const peak = memoryOf(engine);
     process.stdout.write(
@@ -102,6 +102,7 @@ try {
     );
   }
 } finally {
+  bucket.kill();
   await store.close();
   await server.close();
   rmSync(directory, { recursive: true, force: true });

@@ -5,8 +5,8 @@ import type { AdminEndpoint } from '../connection.ts';
 
 export function adminSource(admin: AdminEndpoint): ExportSource {
   return {
-    plan: (scope, after, signal) =>
-      admin.json('planExport', { body: { ...scope, after: [...after] }, signal }),
+    plan: (request, after, signal) =>
+      admin.json('planExport', { body: { ...request, after: [...after] }, signal }),
     read: async (chunk, signal) => {
       const { status, headers, body } = await admin.retried('readExportChunk', { body: chunk, signal });
       if (status === 204 || body === null) return undefined;

@@ -1,13 +1,17 @@
 /** Divides the rows of a project into chunks. A chunk is a range of log offsets within a day of receipt. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
-import type { ExportOffset, ExportPlan, ExportScope } from '@questlog/schemas/http/export';
+import type { ExportOffset, ExportPlan, ExportPlanInput } from '@questlog/schemas/http/export';
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
 import { type ExportedRows, exportedRows } from './exportedRows.ts';
 import { isSamePartition, projectedOffsets, requireUnchanged } from './projectedOffsets.ts';
 import { MEMORY_SETTINGS } from './queryMemory.ts';
 
-/** Approximate size of a chunk in bytes, before compression. After a failure, `questlog export` repeats at most one chunk. */
-const CHUNK_BYTES = 32 * 1024 * 1024;
+const MIB = 1024 * 1024;
+/**
+ * Approximate size of a chunk, in bytes of long texts and `ROW_BYTES` per row. A file of any format then has about 16 MiB or less.
+ * After a failure, an export repeats at most one chunk.
+ */
+const CHUNK_BYTES = { parquet: 32 * MIB, csv: 12 * MIB, ndjson: 8 * MIB } as const;
 /** Estimated bytes of a row without its long texts. */
 const ROW_BYTES = 200;
 /**
@@ -23,7 +27,7 @@ interface PlannedChunk extends Record<'day' | 'logId' | 'firstOffset' | 'lastOff
 export async function planExport(
   store: Pick<Store, 'query'>,
   { tenantId, id: projectId }: Pick<Project, 'tenantId' | 'id'>,
-  { kind, from, to }: Pick<ExportScope, 'kind' | 'from' | 'to'>,
+  { kind, from, to, format = 'parquet' }: Omit<ExportPlanInput, 'projectId' | 'after'>,
   after: readonly ExportOffset[],
 ): Promise<ExportPlan> {
   const rows = exportedRows(kind);
@@ -46,7 +50,7 @@ export async function planExport(
     MEMORY_SETTINGS,
   );
   const planned = `${source} AND log_offset >= ${firsts.sql} AND log_offset < ${nexts.sql}`;
-  const chunks = await plannedChunks(store, rows, planned, params);
+  const chunks = await plannedChunks(store, rows, planned, params, CHUNK_BYTES[format]);
   return {
     offsets,
     unknownRows: Number(unknown?.rows),
@@ -63,6 +67,7 @@ async function plannedChunks(
   { time, textBytes }: Pick<ExportedRows, 'time' | 'textBytes'>,
   planned: string,
   params: Readonly<Record<string, unknown>>,
+  chunkBytes: number,
 ): Promise<PlannedChunk[]> {
   const sizeSql = `toUInt64(sum(${ROW_BYTES} + ${textBytes}))`;
   /** @param groupSql SQL expression that is equal for the offsets that stay in one chunk */
@@ -71,7 +76,7 @@ async function plannedChunks(
       `SELECT toString(day) AS day, logId, partition, min(first) AS firstOffset, max(last) AS lastOffset, sum(rows) AS rows,
               sum(bytes) AS bytes
        FROM (
-         SELECT *, intDiv(sum(bytes) OVER (PARTITION BY day, logId, partition ORDER BY first) - 1, ${CHUNK_BYTES}) AS chunk
+         SELECT *, intDiv(sum(bytes) OVER (PARTITION BY day, logId, partition ORDER BY first) - 1, ${chunkBytes}) AS chunk
          FROM (
            SELECT toDate(${time}) AS day, log_id AS logId, log_partition AS partition, min(log_offset) AS first,
                   max(log_offset) AS last, count() AS rows, ${sizeSql} AS bytes
@@ -86,9 +91,9 @@ async function plannedChunks(
     );
   const group = `intDiv(log_offset, ${GROUPED_OFFSETS})`;
   const chunks = await divided(group);
-  if (chunks.every(({ bytes }) => Number(bytes) <= 2 * CHUNK_BYTES)) return chunks;
+  if (chunks.every(({ bytes }) => Number(bytes) <= 2 * chunkBytes)) return chunks;
   const key = `toDate(${time}), log_id, log_partition, ${group}`;
-  const large = `SELECT ${key} ${planned} GROUP BY ${key} HAVING ${sizeSql} > ${CHUNK_BYTES}`;
+  const large = `SELECT ${key} ${planned} GROUP BY ${key} HAVING ${sizeSql} > ${chunkBytes}`;
   return await divided(`if((${key}) GLOBAL IN (${large}), log_offset, ${group} * ${GROUPED_OFFSETS})`);
 }
 

@@ -20,8 +20,10 @@ const FORMATS: Readonly<Record<ExportChunkInput['format'], string>> = {
   ndjson: 'JSONEachRow',
 };
 
+/** With small row groups and one thread, ClickHouse needs little memory for a chunk. */
 const SETTINGS = {
   ...MEMORY_SETTINGS,
+  max_threads: 1,
   max_result_bytes: 0,
   output_format_parquet_compression_method: 'zstd',
   output_format_parquet_row_group_size: 100_000,

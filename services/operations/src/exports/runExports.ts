@@ -171,7 +171,7 @@ class Run {
     const project = directory.current.projects.get(projectId);
     if (project === undefined) throw new Rejected('not_found', `there is no project ${projectId}`);
     return {
-      plan: (scope, after) => planExport(store, project, scope, after),
+      plan: (request, after) => planExport(store, project, request, after),
       read: (chunk, signal) => readChunk(store, project, chunk, signal),
     };
   }

@@ -1,5 +1,4 @@
 /** Writes an export to an S3 bucket. The metadata of an object contains the facts about the file. */
-import { buffer } from 'node:stream/consumers';
 import { openBucketPrefix } from '../uploads/bucketPrefix.ts';
 import type { S3StoreOptions } from '../uploads/s3Store.ts';
 import type { ExportFolder } from './exportFolder.ts';
@@ -17,6 +16,7 @@ export async function openBucketFolder(
   beforeChange = async () => {},
 ): Promise<ExportFolder> {
   const objects = openBucketPrefix(options, prefix);
+  const memory = new FileMemory();
   const remove = async (name: string) => {
     await beforeChange();
     await objects.remove(name);
@@ -40,11 +40,35 @@ export async function openBucketFolder(
       return { rows: Number(rows), bytes: object.bytes, sha256, state };
     },
     store: async (name, measured, { rows, state }) => {
-      const content = await buffer(measured.stream);
+      const content = await memory.read(measured.stream);
       const { sha256, bytes } = measured.measured();
       await beforeChange();
       await objects.put(name, { content, sha256, metadata: { rows: `${rows}`, state, sha256 } });
       return { rows, state, sha256, bytes };
     },
   };
+}
+
+/** Larger than most files. The system gives a process only the part of the memory that the process uses. */
+const FIRST_BYTES = 32 * 1024 * 1024;
+
+/** Memory of one file. Every file uses the same memory, because freed memory stays in use until the next garbage collection. */
+class FileMemory {
+  #memory = Buffer.allocUnsafeSlow(FIRST_BYTES);
+
+  /** Returns the content of a stream. The content is valid until the next call. */
+  async read(stream: AsyncIterable<Uint8Array>): Promise<Buffer> {
+    let length = 0;
+    for await (const piece of stream) {
+      const end = length + piece.length;
+      if (end > this.#memory.length) {
+        const larger = Buffer.allocUnsafeSlow(2 * end);
+        this.#memory.copy(larger, 0, 0, length);
+        this.#memory = larger;
+      }
+      this.#memory.set(piece, length);
+      length = end;
+    }
+    return this.#memory.subarray(0, length);
+  }
 }

@@ -22,7 +22,7 @@ export interface ExportRequest extends ExportScope {
 
 /** Rows of ClickHouse that an export reads. */
 export interface ExportSource {
-  plan(scope: ExportScope, after: readonly ExportOffset[], signal: AbortSignal): Promise<ExportPlan>;
+  plan(request: ExportRequest, after: readonly ExportOffset[], signal: AbortSignal): Promise<ExportPlan>;
   /** Returns the rows of a chunk. Undefined if the chunk still has the state `exceptState`. */
   read(chunk: ExportChunkInput, signal: AbortSignal): Promise<ExportedRows | undefined>;
 }
@@ -150,8 +150,7 @@ async function planOf(options: ExportOptions, manifest: Manifest | undefined): P
   const newPlan = async (): Promise<StoredPlan> => {
     if (manifest === undefined && !(await folder.isEmpty()))
       throw new Error(`${folder.path} has files but neither ${MANIFEST} nor ${PLAN}; use an empty folder`);
-    const { format: _, ...scope } = request;
-    const plan = await source.plan(scope, manifest?.offsets ?? [], signal);
+    const plan = await source.plan(request, manifest?.offsets ?? [], signal);
     return { ...request, isRefresh: false, ...plan };
   };
   const plan = (await storedJson<StoredPlan>(options, PLAN)) ?? (await newPlan());
