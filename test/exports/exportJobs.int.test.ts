@@ -138,7 +138,7 @@ test('of several processes, one runs an export, and writes each file once', asyn
   const { directories, bucket, run, create, ended } = await processes(3);
   for (const directory of directories) run(directory);
   const jobId = await create();
-  await ended(jobId, { state: 'done', files: CHUNKS, rows: CHUNKS, dueAt: null, runId: null, problem: null });
+  await ended(jobId, { state: 'done', files: CHUNKS, rows: CHUNKS, dueAt: null, runId: null, problem: null, progress: null });
   expect(bucket.offsets()).toEqual(allOffsets());
   expect(bucket.stored).toHaveLength(CHUNKS);
 });
@@ -162,6 +162,8 @@ test('another process continues the export of a process that has stopped, and th
   run({ current: first.current, change });
   const jobId = await create();
   await paused.promise;
+  // The process has written the progress before it stored the second file.
+  await ended(jobId, { state: 'running', progress: { rows: 1, allRows: CHUNKS } });
   run(second);
   await ended(jobId);
   expect(bucket.offsets()).toEqual(allOffsets());
