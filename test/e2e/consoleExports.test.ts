@@ -27,7 +27,9 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   const object = objects.get(pathname);
   const isList = searchParams.has('list-type');
   if (isBucketGone)
-    return void response.writeHead(404).end('<Error><Code>NoSuchBucket</Code><Message>no bucket</Message></Error>');
+    return void response
+      .writeHead(404)
+      .end('<Error><Code>NoSuchBucket</Code><Message>no bucket</Message></Error>');
   if (isList) return void response.end('<ListBucketResult></ListBucketResult>');
   if (request.method === 'PUT') objects.set(pathname, content);
   if (request.method === 'DELETE') objects.delete(pathname);

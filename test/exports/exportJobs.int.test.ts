@@ -138,7 +138,15 @@ test('of several processes, one runs an export, and writes each file once', asyn
   const { directories, bucket, run, create, ended } = await processes(3);
   for (const directory of directories) run(directory);
   const jobId = await create();
-  await ended(jobId, { state: 'done', files: CHUNKS, rows: CHUNKS, dueAt: null, runId: null, problem: null, progress: null });
+  await ended(jobId, {
+    state: 'done',
+    files: CHUNKS,
+    rows: CHUNKS,
+    dueAt: null,
+    runId: null,
+    problem: null,
+    progress: null,
+  });
   expect(bucket.offsets()).toEqual(allOffsets());
   expect(bucket.stored).toHaveLength(CHUNKS);
 });

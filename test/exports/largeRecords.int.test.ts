@@ -38,7 +38,14 @@ test('a chunk has at most 40 MiB of large records, and ClickHouse writes it in e
   expect(Math.max(...plan.chunks.map(({ rows }) => rows)) * PAYLOAD_BYTES).toBeLessThanOrEqual(40 * MIB);
   const [{ rows, ...chunk } = expect.fail('the plan is empty')] = plan.chunks;
   for (const format of EXPORT_FORMATS) {
-    const input = { ...chunk, projectId: id, kind: 'events', format, offsets: plan.offsets, exceptState: null } as const;
+    const input = {
+      ...chunk,
+      projectId: id,
+      kind: 'events',
+      format,
+      offsets: plan.offsets,
+      exceptState: null,
+    } as const;
     const read = await readChunk(store, project, input, new AbortController().signal);
     expect(read?.rows).toBe(rows);
     const content = read?.content ?? expect.fail('the chunk has no rows');

@@ -35,7 +35,12 @@ const EMPTY_BUCKET = `require('node:http').createServer((request, response) => {
 const bucket = spawn(process.execPath, ['-e', EMPTY_BUCKET], { stdio: ['ignore', 'pipe', 'inherit'] });
 const [port] = await once(bucket.stdout, 'data');
 const s3 = {
-  ...{ endpoint: `http://127.0.0.1:${String(port).trim()}`, publicEndpoint: '', bucket: 'b', region: 'us-east-1' },
+  ...{
+    endpoint: `http://127.0.0.1:${String(port).trim()}`,
+    publicEndpoint: '',
+    bucket: 'b',
+    region: 'us-east-1',
+  },
   ...{ accessKeyId: 'id', secretAccessKey: 'secret' },
 };
 const directory = mkdtempSync(join(tmpdir(), 'questlog-export-bench-'));

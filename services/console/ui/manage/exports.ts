@@ -44,7 +44,11 @@ function columnsOf(
     ['State', stateOf],
     ['Schedule', scheduleOf],
     ['Last run', ({ finishedAt }) => (finishedAt === null ? 'never' : html`<${Time} at=${finishedAt} />`)],
-    ['Files', ({ files, rows, bytes: size }) => html`${count(files)}<small>${count(rows)} rows, ${bytes(size)}</small>`],
+    [
+      'Files',
+      ({ files, rows, bytes: size }) =>
+        html`${count(files)}<small>${count(rows)} rows, ${bytes(size)}</small>`,
+    ],
     [
       'Actions',
       (job) =>
@@ -71,7 +75,12 @@ function ExportForm({ projects, ...form }: FormProps & { projects: readonly Proj
     { name: 'kind', label: 'Kind of rows', options: ['events', 'sessions', 'reports', 'links'] },
     { name: 'format', label: 'Format', options: ['parquet', 'csv', 'ndjson'] },
     {
-      ...{ name: 'output', label: 'Bucket and prefix', placeholder: 's3://bucket/questlog', isRequired: true },
+      ...{
+        name: 'output',
+        label: 'Bucket and prefix',
+        placeholder: 's3://bucket/questlog',
+        isRequired: true,
+      },
       hint: 'The service operations writes to the bucket with its S3 settings.',
     },
     { name: 'from', label: 'First day', type: 'date', hint: 'UTC day of receipt. Leave empty for all days.' },

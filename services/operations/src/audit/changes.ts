@@ -95,7 +95,11 @@ async function startChange(
       ...auditCaller(ctx, directory.current),
     },
     ...{ route: pattern, target: target === '' ? null : target, ...ownersIn(id, before) },
-    ...{ body: redactedText(ctx.request.body ?? parametersOf(ctx), redact), before: redactedText(before, redact), after: null },
+    ...{
+      body: redactedText(ctx.request.body ?? parametersOf(ctx), redact),
+      before: redactedText(before, redact),
+      after: null,
+    },
     ...{ status: null, code: null, count: 1 },
   };
   const endEntry = async (code: ProblemCode | undefined): Promise<AuditEntry> => {

@@ -61,7 +61,8 @@ test('a forced deletion ends an export whose bucket is gone, and the receipts of
     const erasure = directory.current.erasures.get(erasureId);
     return erasure && erasedExports(directory.current, mergeParts(erasure, []));
   };
-  const problem = 'the export was deleted with `force` at 2026-11-21T00:00:00.000Z; 3 files with 70 rows stay in the folder';
+  const problem =
+    'the export was deleted with `force` at 2026-11-21T00:00:00.000Z; 3 files with 70 rows stay in the folder';
   for (const { id: erasureId } of affected)
     expect(receipt(erasureId)).toEqual([
       { id, path, problem, comparedAt: null, rewritten: 0, planId: null, names: [] },

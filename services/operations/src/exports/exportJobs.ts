@@ -59,7 +59,11 @@ export function exportJobs(
 }
 
 /** Deletes an export. If the deletion is forced, first adds the export to the erasures whose rows its files can contain. */
-async function deleteExport({ directory, clock }: ExportJobDeps, id: string, isForced: boolean): Promise<void> {
+async function deleteExport(
+  { directory, clock }: ExportJobDeps,
+  id: string,
+  isForced: boolean,
+): Promise<void> {
   for (;;) {
     const left = await directory.change('export', pathUuid(id), (known) => {
       const job = existing(id, known);

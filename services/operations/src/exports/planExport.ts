@@ -20,7 +20,8 @@ const ROW_BYTES = 200;
  */
 const GROUPED_OFFSETS = 64;
 
-interface PlannedChunk extends Record<'day' | 'logId' | 'firstOffset' | 'lastOffset' | 'rows' | 'bytes', string> {
+interface PlannedChunk
+  extends Record<'day' | 'logId' | 'firstOffset' | 'lastOffset' | 'rows' | 'bytes', string> {
   readonly partition: number;
 }
 
