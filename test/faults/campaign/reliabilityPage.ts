@@ -16,8 +16,8 @@ a failed check counted for each fault.`;
 
 /** Text before the rows of a group. */
 const NOTES: Readonly<Record<string, string>> = {
-  'ClickHouse cluster': `The cluster has two shards of two replicas and one keeper. A run checks every replica. No run used ClickHouse's images, and
-the keeper was ZooKeeper.`,
+  'ClickHouse cluster': `The cluster has two shards of two replicas and one keeper. A run checks every replica. No run used ClickHouse's images, no
+fault requires them, and the keeper was ZooKeeper.`,
 };
 
 const LATE_COMMIT =
@@ -55,6 +55,22 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
   ['dcd6885895', 'verify found ', WRONG_VERIFIER],
   ['370167f405', 'verify found ', WRONG_VERIFIER],
   ['898c54036a', 'exited with 1', LATE_START],
+  ['6626bce614', 'it broke off: exited with 1', LATE_START],
+  [
+    '6626bce614',
+    'not ready within 120000 ms',
+    'the machine was overloaded: 14 processes ran at the same time, and the new processes were not ready within 120 s.',
+  ],
+  [
+    '4f3f293a36',
+    'there is a dead letter',
+    'the check of the stream appended records to the stream, and running services could not read these records.',
+  ],
+  [
+    '6626bce614',
+    'erase-without-replica: erased rows are left',
+    'the test compared the number 0 with a text, and expected that `verify` does not count erased events.',
+  ],
   [
     'd71508ae81',
     'it did not end within 600 s',
