@@ -45,8 +45,8 @@ export const STUDIO_SETTINGS: readonly (readonly [name: string, value: string])[
   ['output_format_write_statistics', '0'],
 ];
 
-/** Settings whose effects or errors reveal rows of other studios. */
-const HIDDEN_SETTINGS = new Set(words('use_query_cache max_rows_to_read max_bytes_to_read'));
+/** Settings whose effects, errors, or durations reveal rows of other studios. */
+const HIDDEN_SETTINGS = new Set(words('use_query_cache max_rows_to_read max_bytes_to_read use_skip_indexes'));
 
 export function isStudioSetting(name: string): boolean {
   return isReaderSetting(name) && !HIDDEN_SETTINGS.has(name);
