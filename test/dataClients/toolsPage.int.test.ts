@@ -30,12 +30,19 @@ function codeIn(language: string): string[] {
   );
 }
 
-test('the Python code reads a dataframe and the names of tables', async ({ skip }) => {
+test('the Python code reads data frames and the names of tables', async ({ skip }) => {
   if (python === undefined) return skip('there is no Python with the clients');
   const pivot = /`events(\.pivot\(.*\))\.plot\(\)`/.exec(PAGE)?.[1];
-  const code = [...codeIn('python'), `print(events${pivot}.to_json(), "players" in tables)`].join('\n');
+  const polars = /`(polars\..*?)`/.exec(PAGE)?.[1];
+  const code = [
+    ...codeIn('python'),
+    `print(events${pivot}.to_json(), "players" in tables)`,
+    'import polars\nquery = "SELECT toString(id) AS id FROM events"',
+    `print(${polars}.to_dicts())`,
+  ].join('\n');
   const { stdout } = await promisify(execFile)(python, ['-c', code]);
   expect(stdout).toMatch(/^\{"kill":\{"\d+":1\}\} True$/m);
+  expect(stdout).toContain(`[{'id': '${ID}'}]`);
 });
 
 test('the SQL of Grafana and Metabase returns the events', async () => {

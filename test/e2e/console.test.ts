@@ -192,8 +192,43 @@ describeInChromium('an operator at the console', () => {
     expect(await bars.allTextContents()).toEqual(['CategoryBarValue', 'jump4', 'crash1']);
     expect(await page.getByRole('meter', { name: 'crash' }).getAttribute('max')).toBe('4');
     // Analysts find their tables before the tables for operators.
-    await expect.poll(() => page.locator('aside summary').first().textContent()).toBe('events');
+    const [tables, comment] = [
+      page.locator('aside summary'),
+      'JSON object as the game sent it, byte for byte; read it with JSONExtract functions',
+    ];
+    await expect.poll(() => tables.first().textContent()).toBe('events');
+    await tables.first().click();
+    expect(await tables.first().getAttribute('title')).not.toBe('');
+    const column = page.locator('aside').getByRole('button', { name: 'payload', exact: true });
+    expect(await column.first().getAttribute('title')).toBe(comment);
     expect(await violations(page)).toEqual([]);
+  });
+
+  test('sees a line for each category of an answer, and reads how to keep a query within its limits', async () => {
+    const page = await chromium.signedIn(shared.product, 'ask');
+    const run = async (query: string): Promise<void> => {
+      await page.getByLabel('SQL query').fill(query);
+      await page.getByRole('button', { name: 'Run', exact: true }).click();
+    };
+    await run(`SELECT toDate('2026-01-01') + intDiv(number, 2) AS day, ['jump', 'crash'][number % 2 + 1] AS type,
+      10 + number AS events FROM numbers(4) ORDER BY day, type`);
+    await page.getByRole('button', { name: 'Show as chart' }).click();
+    await page.locator('.uplot canvas').waitFor();
+    const legend = page.locator('.u-legend');
+    expect(await legend.textContent()).toMatch(/crash.*13.*jump.*12/);
+
+    await run('SELECT groupArray(number) FROM numbers(100000000)');
+    await page
+      .getByRole('alert')
+      .getByText('The query’s memory limit is 96 MiB: select fewer columns')
+      .waitFor();
+    await run(
+      'SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 1 SETTINGS max_execution_time = 1',
+    );
+    await page
+      .getByRole('alert')
+      .getByText(/maximum: 1000 ms.* Filter, or aggregate less\./)
+      .waitFor();
   });
 
   test('sees the late result of a poll: an answer, a failure, or no answer', async () => {
