@@ -9,7 +9,7 @@ const REQUIRED = ['time', 'level', 'service', 'event'];
 const FIELDS: Readonly<Record<string, RegExp>> = {
   time: /^"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"$/,
   level: /^"(info|warn|error)"$/,
-  service: /^"questlog"$/,
+  service: /^"(questlog|embedded-clickhouse)"$/,
   event: /^"[a-z_]+"$/,
   worker: /^\d+$/,
   trace_id: /^"[0-9a-f]{32}"$/,

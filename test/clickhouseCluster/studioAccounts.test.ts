@@ -2,6 +2,7 @@
  * Tests the accounts of studios on a ClickHouse cluster: attacks that read another studio's rows, restarted and unavailable
  * nodes, new passwords, and configurations of ClickHouse that the accounts cannot use.
  */
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import {
   answeredFromOwnRows,
@@ -28,6 +29,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
+const KAFKA_PAGE = new URL('../../docs/operating/kafka.md', import.meta.url);
 const [OWN, OTHER] = ['aaaaaaaa-0000-4000-8000-000000000001', 'bbbbbbbb-0000-4000-8000-000000000002'];
 const [GAME, SECOND_GAME] = ['cccccccc-0000-4000-8000-000000000003', 'dddddddd-0000-4000-8000-000000000004'];
 const SECRET = 'secret of the other studio';
@@ -67,13 +69,9 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
   let isSupported: boolean;
   beforeAll(async () => {
     cluster = await start();
-    nodes = cluster.nodes.map((node) => {
-      const { origin, username, password } = new URL(node);
-      return { url: origin, username, password, database: DATABASE };
-    });
+    nodes = cluster.nodes.map(addressOf);
     await ask(0, `CREATE DATABASE ${DATABASE} ON CLUSTER ${cluster.name}`, { database: 'default' });
-    const options = { name: cluster.name, nodes };
-    await migrateCluster({ options, database: DATABASE, directory: MIGRATIONS, logger: silentLogger });
+    await migrate();
     const address = { ...(nodes[0] as StoreOptions), database: SINGLE };
     await (await openMigrated(address, MIGRATIONS)).close();
     for (const [node, game, number] of [
@@ -98,6 +96,17 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
     await accounts?.close();
     await cluster?.[Symbol.asyncDispose]();
   });
+
+  const addressOf = (node: string): StoreOptions => {
+    const { origin, username, password } = new URL(node);
+    return { url: origin, username, password, database: DATABASE };
+  };
+
+  /** Creates the tables on the nodes that lack the tables. */
+  const migrate = (): Promise<void> => {
+    const options = { name: cluster.name, nodes };
+    return migrateCluster({ options, database: DATABASE, directory: MIGRATIONS, logger: silentLogger });
+  };
 
   /** The kit and the image run an older ClickHouse than the accounts need, so the version is not checked. */
   const openAccounts = (other: Partial<Parameters<typeof openServerAccounts>[0]> = {}) => {
@@ -266,8 +275,21 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
     expect(await attack(limits)).toBe('30\t2');
     expect(await attack('SELECT max_execution_time FROM system.quota_usage')).toBe('3600');
     const memory = ['max_memory_usage = 0', 'max_threads = 17', 'max_block_size = 65537'];
-    for (const setting of ['max_execution_time = 3601', 'use_query_cache = 1', ...memory])
+    for (const setting of ['max_execution_time = 3601', 'use_query_cache = 1', 'log_queries = 0', ...memory])
       expect(await attack(`SELECT 1 SETTINGS ${setting}`)).toMatch(/^rejected: Code: (164|452)\. /);
+  });
+
+  test('the log of queries shows who has sent a statement, without literals', async ({ skip }) => {
+    await attack("SELECT count() FROM sessions WHERE metadata != 'player-13'");
+    await ask(0, 'SYSTEM FLUSH LOGS');
+    if ((await ask(0, 'EXISTS system.query_log')) === '0') return skip('this ClickHouse has no query_log');
+    const [, query = ''] =
+      /```sql\n(SELECT .*?query_log.*?)\n```/s.exec(readFileSync(KAFKA_PAGE, 'utf8')) ?? [];
+    const log = await ask(0, query);
+    expect(log).toMatch(
+      new RegExp(`${STUDIO.username}\tSELECT count\\(\\) FROM .?sessions.? WHERE .*\t0\t2\t`),
+    );
+    expect(log).not.toContain('player-13');
   });
 
   test('during a change of the password, one of the passwords is valid, and no other row is visible', async () => {

@@ -44,6 +44,18 @@ test('an account reads the rows of its tenant until it is dropped, and a new pas
   );
   expect(await projects(ofProject)).toBe(`${own.projectId}\n`);
 
+  const logged = shared.product
+    .output()
+    .split('\n')
+    .flatMap((line) => (line.includes('"studio_statement"') ? [JSON.parse(line)] : []));
+  expect(logged).toContainEqual(
+    expect.objectContaining({
+      ...{ service: 'embedded-clickhouse', level: 'info', reader: ofTenant.username, code: 0 },
+      ...{ tenantId: own.tenantId, ms: expect.any(Number), rows: 2, bytes: 74 },
+      statement: expect.stringMatching(/^SELECT toString\(project_id\) AS id FROM game_events/),
+    }),
+  );
+
   const rotated = await post(`/admin/readers/${ofTenant.id}/rotate`);
   expect(await ask(ofTenant, 'SELECT 1')).toMatch(/AUTHENTICATION_FAILED/);
   expect(await ask(rotated, 'SELECT 1')).toBe('1\n');

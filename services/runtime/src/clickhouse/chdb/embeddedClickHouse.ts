@@ -17,8 +17,10 @@ import { type Engine, openEngine } from './engine/engine.ts';
 import { engineConfig, usersConfig } from './engine/engineConfig.ts';
 import * as limits from './engine/limits.ts';
 import { isDiskFull, openRequestFiles } from './engine/requestFiles.ts';
+import { createStudioQuota } from './engine/studioQuota.ts';
 import { type Backend, handleRequest } from './http/requestHandler.ts';
 import type { Credentials } from './http/requestParsing.ts';
+import type { StudioStatement } from './http/statementAudit.ts';
 
 export interface EmbeddedClickHouseOptions {
   /** Data directory of ClickHouse. Only one process can use the directory at a time. */
@@ -38,11 +40,15 @@ export interface EmbeddedClickHouseOptions {
   /** Maximum number of concurrent queries of the `reader` account. These queries do not count for `maxConcurrentQueries`. */
   maxConcurrentReaders?: number;
   maxReaderSeconds?: number;
+  /** Maximum execution time of a studio's account per hour. Only tests set this time. */
+  studioQuotaSeconds?: number;
   /**
    * Called when the engine needs a restart, because the engine has shut down, a file write has failed, or a statement cannot be
    * killed.
    */
   onBroken?: (reason: string) => void;
+  /** Called when a statement of a studio's account has ended. */
+  onStudioStatement?: (statement: StudioStatement) => void;
   /** Called when no response could be sent to a request because of a bug. */
   onRequestFailure?: (error: unknown) => void;
 }
@@ -77,8 +83,10 @@ export async function startEmbeddedClickHouse(
     };
     const { reader = disabledAccount(), studios = new Map() } = options;
     const accounts = { product: { username, password }, reader, studios };
-    const { onRequestFailure = () => {} } = options;
-    const backend: Backend = { engine, files, admission, readers: new Map(), onRequestFailure };
+    const { onRequestFailure = () => {}, onStudioStatement = () => {} } = options;
+    const studioQuota = createStudioQuota(options.studioQuotaSeconds ?? limits.STUDIO_QUOTA_SECONDS);
+    const callbacks = { onRequestFailure, onStudioStatement };
+    const backend: Backend = { engine, files, admission, studioQuota, readers: new Map(), ...callbacks };
     const requests = new Set<Promise<unknown>>();
     const server = createServer(SERVER_OPTIONS, (request, response) => {
       const sent = new Promise((resolve) => response.once('close', resolve));

@@ -9,6 +9,7 @@ import type { StudioReader } from '../studioTables.ts';
 import { type EmbeddedClickHouse, startEmbeddedClickHouse } from './embeddedClickHouse.ts';
 import { PROCESS_CONCURRENT_QUERIES, PROCESS_CONCURRENT_READERS } from './engine/limits.ts';
 import type { ToEngine } from './engineProcess.ts';
+import type { StudioStatement } from './http/statementAudit.ts';
 
 // Sets the size of libuv's thread pool before the pool is used. Each query occupies a thread.
 process.env['UV_THREADPOOL_SIZE'] ??= '16';
@@ -25,6 +26,7 @@ const CALLBACKS = {
   onBroken,
   onRequestFailure: (error: unknown) =>
     logger.error('embedded_clickhouse_request_failed', error, { bug: true }),
+  onStudioStatement: (statement: StudioStatement) => logger.info('studio_statement', { ...statement }),
 };
 
 // A process with an IPC channel receives its settings from its supervisor. A second load of the settings would double the CPU

@@ -1,5 +1,6 @@
 /** Tests the limits of memory, time, and concurrency, and clients that disconnect. */
 
+import { hash } from 'node:crypto';
 import { readdir, readlink } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { messageOf } from '../../../process/errors.ts';
@@ -8,8 +9,10 @@ import * as limits from './limits.ts';
 
 let it: TestServer;
 const broken: string[] = [];
+const PASSWORD = 'studio';
 beforeAll(async () => {
-  it = await aClickHouse({ onBroken: (why) => broken.push(why) });
+  const studios = new Map(['reader-1', 'reader-2'].map((username) => [username, aStudio(username)]));
+  it = await aClickHouse({ onBroken: (why) => broken.push(why), studios, studioQuotaSeconds: 1 });
 });
 afterAll(() => it[Symbol.asyncDispose]());
 
@@ -102,6 +105,16 @@ test('a query has a time limit', async () => {
   ).rejects.toThrow(/Code: 159.*TIMEOUT_EXCEEDED/);
 });
 
+test('an account of a studio has an hourly quota', async () => {
+  const ask = async (username: string, body: string) =>
+    await (await get('/', { method: 'POST', body, headers: auth({ username, password: PASSWORD }) })).text();
+  await ask('reader-1', 'SELECT sleep(1.5)');
+  expect(await ask('reader-1', 'SELECT 1')).toMatch(
+    /^Code: 201.*execution_time = 1\.\d+\/1\. .*QUOTA_EXCEEDED/,
+  );
+  expect(await ask('reader-2', 'SELECT 1')).toBe('1\n');
+});
+
 test('rejects requests above the limit with error 202, without effect on others', async () => {
   const ask = async (body: string) => {
     const response = await get('/', { method: 'POST', body });
@@ -139,6 +152,11 @@ test('rejects a reader’s request by its length before reading it', async () =>
   const error = await it.askAsReader(`SELECT '${'x'.repeat(limits.MAX_READER_TEXT_BYTES)}'`).catch(messageOf);
   expect(error).toMatch(/^Code: 91.*longer than 262144 bytes/);
 });
+
+function aStudio(username: string) {
+  const ids = { tenantId: 'aaaaaaaa-0000-4000-8000-000000000001', projectId: null };
+  return { username, sha256: hash('sha256', PASSWORD), ...ids, expiresAt: null };
+}
 
 /** Returns the targets of this process's file descriptors. Returns an empty list if /proc does not exist. */
 async function openFiles(): Promise<string[]> {

@@ -49,6 +49,8 @@ export const READER_SPILL_BYTES = 24 * MiB;
 export const READER_SPILL_BUFFER_BYTES = 64 * 1024;
 /** Maximum memory of the engine in bytes, without the heap and buffers of the Node process. */
 export const MAX_ENGINE_MEMORY_BYTES = 640 * MiB;
+/** Maximum execution time of a studio's account per hour. The account runs one query at a time, so this time is half of each hour. */
+export const STUDIO_QUOTA_SECONDS = 1_800;
 export const MAX_EXECUTION_SECONDS = 60;
 export const MAX_READER_SECONDS = 30;
 /** If a reader's query exceeds its time limit by more than this number of seconds, the process of the engine is killed. */

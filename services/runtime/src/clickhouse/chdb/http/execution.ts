@@ -19,11 +19,13 @@ import {
 import type { RequestFiles, ResultBody } from '../engine/requestFiles.ts';
 import { sqlString } from '../engine/sqlText.ts';
 import { STUDIO_SETTINGS } from '../engine/studioAccess.ts';
+import type { StudioQuota } from '../engine/studioQuota.ts';
 import { exceptions } from './httpErrors.ts';
 import { checkTypes, needsConversion } from './nativeBlocks.ts';
 import { BodyReader, sqlOf } from './requestBody.ts';
 import type { Access, RequestHead } from './requestParsing.ts';
 import { type DataInsert, findDataInsert, readStatement, type Statement } from './statement.ts';
+import { audited, type StudioStatement } from './statementAudit.ts';
 
 export interface ExecutionResult {
   body: ResultBody;
@@ -43,14 +45,25 @@ export type ReaderQuery = Pick<RequestHead, 'queryId' | 'studio'>;
 export interface Execution {
   engine: Engine;
   admission: Readonly<Record<Access, Admission>>;
+  studioQuota: StudioQuota;
   files: RequestFiles;
   /** Queries of readers whose responses are not complete yet. Several queries can have the same id. */
   readers: ReadonlyMap<AbortController, ReaderQuery>;
   head: RequestHead;
   signal: AbortSignal;
+  /** Called when a statement of a studio's account has ended. */
+  onStudioStatement: (statement: StudioStatement) => void;
 }
 
-export async function execute(execution: Execution, body: ByteStream): Promise<ExecutionResult> {
+export function execute(execution: Execution, body: ByteStream): Promise<ExecutionResult> {
+  return audited(execution, (note) => executeStatement(execution, body, note));
+}
+
+async function executeStatement(
+  execution: Execution,
+  body: ByteStream,
+  note: (normalized: string) => void,
+): Promise<ExecutionResult> {
   const { engine, head, signal } = execution;
   const reader = new BodyReader(head.urlQuery, body);
   const normalize = (text: string) => engine.normalize(text, signal);
@@ -62,10 +75,14 @@ export async function execute(execution: Execution, body: ByteStream): Promise<E
   const maxBytes = head.access === 'reader' ? MAX_READER_TEXT_BYTES : MAX_QUERY_TEXT_BYTES;
   const sql = sqlOf(await reader.all(maxBytes));
   const killed = head.access === 'reader' && KILL_BY_ID.exec(sql)?.groups?.['id'];
-  if (killed) return killReader(execution, killed);
+  if (killed) {
+    note(sql.trim());
+    return killReader(execution, killed);
+  }
   return await withAdmission(execution, async () => {
     head.checkAccount?.();
     const normalized = await normalize(sql);
+    note(normalized);
     // ClickHouse's formatter prints the function after `APPLY` without quotes. A reader can therefore choose a function name with
     // which the formatted text is a different statement.
     if (head.access === 'reader' && (await normalize(normalized)) !== normalized)
@@ -93,11 +110,15 @@ function killReader({ readers, head }: Execution, killed: string): ExecutionResu
 }
 
 /** Runs the work when a query of the account can start. The account of a studio runs only one query at a time. */
-async function withAdmission<T>({ admission, head, signal }: Execution, work: () => Promise<T>): Promise<T> {
-  const releaseOwn = head.studio && (await admissionOf(head.studio.username).enter(signal));
+async function withAdmission<T>(
+  { admission, studioQuota, head: { access, studio }, signal }: Execution,
+  work: () => Promise<T>,
+): Promise<T> {
+  const releaseOwn = studio && (await admissionOf(studio.username).enter(signal));
   try {
-    const release = await admission[head.access].enter(signal);
-    return await work().finally(release);
+    const release = await admission[access].enter(signal);
+    const run = studio === undefined ? work() : studioQuota.run(studio.username, work);
+    return await run.finally(release);
   } finally {
     releaseOwn?.();
   }
@@ -160,15 +181,14 @@ async function runRead(
     return result;
   });
   const resultBody = body ?? { content: outcome.bytes, bytes: outcome.bytes.length };
-  // The engine counts the rows that it read before it applied a row policy, so a studio gets no summary.
-  const summary = head.studio === undefined && {
+  const summary = {
     read_rows: outcome.rowsRead,
     read_bytes: outcome.bytesRead,
     result_rows: outcome.rowsRead,
     result_bytes: resultBody.bytes,
     elapsed_ns: outcome.elapsed * 1e9,
   };
-  return { body: resultBody, format, loweredSettings: isReader ? lowered : '', summary: summary || {} };
+  return { body: resultBody, format, loweredSettings: isReader ? lowered : '', summary };
 }
 
 function writeResult({ rowsWritten, bytesWritten, elapsed }: WriteOutcome): ExecutionResult {

@@ -28,6 +28,7 @@ export const exceptions = {
   unknownSetting: exception(115, 'UNKNOWN_SETTING'),
   readonly: exception(164, 'READONLY'),
   requiredPassword: exception(194, 'REQUIRED_PASSWORD'),
+  quotaExceeded: exception(201, 'QUOTA_EXCEEDED'),
   tooManyQueries: exception(202, 'TOO_MANY_SIMULTANEOUS_QUERIES'),
   notEnoughSpace: exception(243, 'NOT_ENOUGH_SPACE'),
   cannotDecompress: exception(271, 'CANNOT_DECOMPRESS'),

@@ -18,7 +18,10 @@ import {
 } from './requestParsing.ts';
 import { sendError, sendResult, sendText } from './responses.ts';
 
-export type Backend = Pick<Execution, 'engine' | 'admission' | 'files'> & {
+export type Backend = Pick<
+  Execution,
+  'engine' | 'admission' | 'files' | 'studioQuota' | 'onStudioStatement'
+> & {
   readers: Map<AbortController, ReaderQuery>;
   onRequestFailure(error: unknown): void;
 };

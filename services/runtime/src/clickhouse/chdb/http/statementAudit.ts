@@ -1,0 +1,60 @@
+/** Reports the statements of studios' accounts, so that an operator can see which account read which data. */
+
+import { maskQuoted } from '../engine/sqlText.ts';
+import type { Execution, ExecutionResult, Summary } from './execution.ts';
+import { fromEngine } from './httpErrors.ts';
+
+/** One statement of a studio's account. */
+export interface StudioStatement {
+  readonly reader: string;
+  readonly tenantId: string;
+  readonly queryId: string;
+  /** Statement without literals, or empty if ClickHouse cannot parse the statement. */
+  readonly statement: string;
+  /** Error code of ClickHouse. 0 if the statement has succeeded. */
+  readonly code: number;
+  /** Number of rows and bytes of the result. Undefined if the statement has failed. */
+  readonly rows?: number | undefined;
+  readonly bytes?: number | undefined;
+  /** Time in milliseconds from the request to the result, including the wait for other statements. */
+  readonly ms: number;
+}
+
+/**
+ * Runs a statement and reports the statement if the account belongs to a studio. Also removes the summary from the result, so
+ * that the response never contains a number of rows that ClickHouse read before ClickHouse applied a row policy.
+ * @param work runs the statement, and calls `note` with the text that ClickHouse has formatted
+ */
+export async function audited(
+  { head, onStudioStatement }: Execution,
+  work: (note: (normalized: string) => void) => Promise<ExecutionResult>,
+): Promise<ExecutionResult> {
+  const { studio, queryId } = head;
+  if (studio === undefined) return await work(() => {});
+  const beganMs = performance.now();
+  let statement = '';
+  const report = (code: number, { result_rows: rows, result_bytes: bytes }: Summary = {}): void => {
+    const ms = Math.round(performance.now() - beganMs);
+    const { username: reader, tenantId } = studio;
+    onStudioStatement({ reader, tenantId, queryId, statement, code, ms, rows, bytes });
+  };
+  try {
+    const result = await work((normalized) => {
+      statement = withoutLiterals(normalized).slice(0, MAX_CHARACTERS);
+    });
+    report(0, result.summary);
+    return { ...result, summary: {} };
+  } catch (error) {
+    report(fromEngine(error).code);
+    throw error;
+  }
+}
+
+/** Replaces the literals of a formatted statement by `?`, because literals can contain data of players. */
+function withoutLiterals(normalized: string): string {
+  return maskQuoted(normalized).replaceAll(/'_*'|`_*`|(?<![\w$])\d[\w.]*/g, (token, index: number) =>
+    token.startsWith('`') ? normalized.slice(index, index + token.length) : '?',
+  );
+}
+
+const MAX_CHARACTERS = 4_096;
