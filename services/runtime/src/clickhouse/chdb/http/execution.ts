@@ -25,7 +25,7 @@ import { checkTypes, needsConversion } from './nativeBlocks.ts';
 import { BodyReader, sqlOf } from './requestBody.ts';
 import type { Access, RequestHead } from './requestParsing.ts';
 import { type DataInsert, findDataInsert, readStatement, type Statement } from './statement.ts';
-import { audited, type StudioStatement } from './statementAudit.ts';
+import { audited, type StudioStatement, type Summary } from './statementAudit.ts';
 
 export interface ExecutionResult {
   body: ResultBody;
@@ -35,10 +35,6 @@ export interface ExecutionResult {
   loweredSettings: string;
   summary: Summary;
 }
-
-/** Content of the response header `X-ClickHouse-Summary`. A missing count means 0. */
-export type Summary = Readonly<Partial<Record<SummaryField, number>>>;
-type SummaryField = `${'read' | 'written' | 'result'}_${'rows' | 'bytes'}` | 'elapsed_ns';
 
 export type ReaderQuery = Pick<RequestHead, 'queryId' | 'studio'>;
 

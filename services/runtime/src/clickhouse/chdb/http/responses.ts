@@ -6,10 +6,11 @@ import { pipeline } from 'node:stream/promises';
 import { constants, createBrotliCompress, createDeflate, createGzip, createZstdCompress } from 'node:zlib';
 import type { ByteStream } from '../../../process/inflate.ts';
 import { compressedBlocks } from './compressedBlocks.ts';
-import type { ExecutionResult, Summary } from './execution.ts';
+import type { ExecutionResult } from './execution.ts';
 import { type ClickHouseException, errorText, httpStatusOf } from './httpErrors.ts';
 import { nativeBlocks, needsConversion } from './nativeBlocks.ts';
 import type { RequestHead, ResponseEncoding } from './requestParsing.ts';
+import type { Summary } from './statementAudit.ts';
 
 export interface ServerFacts {
   version: string;

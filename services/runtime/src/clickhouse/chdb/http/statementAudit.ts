@@ -1,8 +1,12 @@
 /** Reports the statements of studios' accounts, so that an operator can see which account read which data. */
 
 import { maskQuoted } from '../engine/sqlText.ts';
-import type { Execution, ExecutionResult, Summary } from './execution.ts';
 import { fromEngine } from './httpErrors.ts';
+import type { RequestHead } from './requestParsing.ts';
+
+/** Content of the response header `X-ClickHouse-Summary`. A missing count means 0. */
+export type Summary = Readonly<Partial<Record<SummaryField, number>>>;
+type SummaryField = `${'read' | 'written' | 'result'}_${'rows' | 'bytes'}` | 'elapsed_ns';
 
 /** One statement of a studio's account. */
 export interface StudioStatement {
@@ -25,10 +29,10 @@ export interface StudioStatement {
  * that the response never contains a number of rows that ClickHouse read before ClickHouse applied a row policy.
  * @param work runs the statement, and calls `note` with the text that ClickHouse has formatted
  */
-export async function audited(
-  { head, onStudioStatement }: Execution,
-  work: (note: (normalized: string) => void) => Promise<ExecutionResult>,
-): Promise<ExecutionResult> {
+export async function audited<Result extends { summary: Summary }>(
+  { head, onStudioStatement }: { head: RequestHead; onStudioStatement: (statement: StudioStatement) => void },
+  work: (note: (normalized: string) => void) => Promise<Result>,
+): Promise<Result> {
   const { studio, queryId } = head;
   if (studio === undefined) return await work(() => {});
   const beganMs = performance.now();
