@@ -72,7 +72,7 @@ async function deleteExport(
       if (erasure !== undefined && !isForced)
         throw new Rejected(
           'conflict',
-          `the files of the export can contain rows of the erasure ${erasure.id}; retry after the next run of the export, or keep these files with force=true`,
+          `the files of the export can contain rows of the erasure ${erasure.id}; retry after the next run of the export. With force=true, the export is deleted, and its files stay unchanged`,
         );
       const isAdded = (of: Erasure) => of.abandonedExports?.some(({ exportId }) => exportId === job.id);
       const others = erasures.filter((of) => !isAdded(of));

@@ -1,17 +1,47 @@
 /** Tests an export to a bucket whose server fails. */
+import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
+import { buffer } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import { openBucketFolder } from './bucketFolder.ts';
 import { MeasuredContent } from './exportFolder.ts';
 
 test('an export to a bucket sends a file again after a 503', async () => {
-  const bodies: string[] = [];
+  const { folder, bodies } = await aBucketFolder(1);
+  expect(await folder.store('day/1.csv', content('1\n2\n'), FACTS)).toMatchObject({ bytes: 4 });
+  expect(bodies.map(String)).toEqual(['1\n2\n', '1\n2\n']);
+});
+
+test('a file is stored completely if it is larger or smaller than the files before', async () => {
+  const { folder, bodies } = await aBucketFolder();
+  const pieces = Array.from({ length: 40 }, (_, n) => String(n % 10).repeat(1024 * 1024));
+  const files = [['first'], pieces, ['last', 'file']];
+  for (const [n, file] of files.entries())
+    expect(await folder.store(`day/${n}.csv`, content(...file), FACTS)).toMatchObject({
+      sha256: hash('sha256', file.join('')),
+    });
+  expect(bodies.map((body) => hash('sha256', body))).toEqual(
+    files.map((file) => hash('sha256', file.join(''))),
+  );
+});
+
+const FACTS = { rows: 2, state: '2.0' };
+
+function content(...pieces: readonly string[]): MeasuredContent {
+  return new MeasuredContent(
+    Readable.from(pieces.map((piece) => Buffer.from(piece))),
+    new AbortController().signal,
+  );
+}
+
+/** Returns a folder in a bucket, and the bodies that the server receives. The server rejects the first `rejected` requests. */
+async function aBucketFolder(rejected = 0) {
+  const bodies: Buffer[] = [];
   const server = createServer(async (request, response) => {
-    bodies.push(await text(request));
-    response.writeHead(bodies.length === 1 ? 503 : 200).end();
+    bodies.push(await buffer(request));
+    response.writeHead(bodies.length <= rejected ? 503 : 200).end();
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   onTestFinished(() => {
@@ -21,11 +51,6 @@ test('an export to a bucket sends a file again after a 503', async () => {
   const address = server.address();
   const endpoint = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
   const secrets = { accessKeyId: 'id', secretAccessKey: 'secret', publicEndpoint: '' };
-  const folder = await openBucketFolder(
-    { bucket: 'b', region: 'us-east-1', endpoint, ...secrets },
-    'exported',
-  );
-  const content = new MeasuredContent(Readable.from([Buffer.from('1\n2\n')]), new AbortController().signal);
-  expect(await folder.store('day/1.csv', content, { rows: 2, state: '2.0' })).toMatchObject({ bytes: 4 });
-  expect(bodies).toEqual(['1\n2\n', '1\n2\n']);
-});
+  const options = { bucket: 'b', region: 'us-east-1', endpoint, ...secrets };
+  return { folder: await openBucketFolder(options, 'exported'), bodies };
+}
