@@ -20,16 +20,16 @@ export interface ClickHouseCluster extends AsyncDisposable {
   readonly faults?: ClusterFaults;
 }
 
-/** Number of a node in `nodes`, or all keepers. */
-export type ClusterMember = number | 'keeper';
+/** Number of a node in `nodes`, all keepers, or one of three keepers. */
+export type ClusterMember = number | 'keeper' | 'keeper1' | 'keeper2' | 'keeper3';
 
 export interface ClusterFaults {
   /** Sends SIGKILL. */
   kill(member: ClusterMember): Promise<void>;
-  /** Kills a node and deletes its data. `start` starts the node again, without tables. */
-  loseDisk(node: number): Promise<void>;
-  /** Starts a killed member and waits until it answers. */
-  start(member: ClusterMember): Promise<void>;
+  /** Kills a member and deletes its data. `start` starts the member again, without data. */
+  loseDisk(member: ClusterMember): Promise<void>;
+  /** Starts killed members, and waits until the keepers answer and the tables of the nodes accept inserts. */
+  start(...members: ClusterMember[]): Promise<void>;
   /** Sends SIGSTOP. */
   pause(member: ClusterMember): Promise<void>;
   /** Sends SIGCONT. */

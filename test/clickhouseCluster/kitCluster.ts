@@ -45,7 +45,7 @@ export async function startKitCluster(command: string, shape: ClusterShape): Pro
     (await promisify(execFile)(command, [action, '--dir', folder, ...args], { env })).stdout;
   return {
     ...{ name: valueIn(output, 'CLICKHOUSE_CLUSTER'), nodes },
-    faults: faultsOf(folder, names, nodes, run),
+    faults: faultsOf({ folder, names, nodes, keepers: keepers === 1 ? ['keeper'] : KEEPERS, run }),
     async [Symbol.asyncDispose]() {
       keeper.stdin.end();
       await ended;
@@ -53,10 +53,23 @@ export async function startKitCluster(command: string, shape: ClusterShape): Pro
   };
 }
 
-/** `names` has the kit's name of each node, and gets the names of new nodes. */
-function faultsOf(folder: string, names: string[], nodes: readonly string[], run: Run): ClusterFaults {
+const KEEPERS = ['keeper1', 'keeper2', 'keeper3'];
+
+interface KitCluster {
+  readonly folder: string;
+  /** Name of each node. Also gets the names of new nodes. */
+  readonly names: string[];
+  readonly nodes: readonly string[];
+  readonly keepers: readonly string[];
+  readonly run: Run;
+}
+
+function faultsOf({ folder, names, nodes, keepers, run }: KitCluster): ClusterFaults {
   const known = new Set(nodes);
-  const nameOf = (member: ClusterMember): string => (member === 'keeper' ? member : (names[member] ?? ''));
+  const nameOf = (member: ClusterMember): string =>
+    typeof member === 'number' ? (names[member] ?? '') : member;
+  const namesOf = (member: ClusterMember): readonly string[] =>
+    member === 'keeper' ? keepers : [nameOf(member)];
   const dataOf = (node: number): string => join(folder, nameOf(node), 'data');
   const copyOf = (node: number): string => join(folder, nameOf(node), 'copy');
   /** Returns the addresses that no earlier call has returned. */
@@ -73,14 +86,14 @@ function faultsOf(folder: string, names: string[], nodes: readonly string[], run
     return [name, address];
   };
   return {
-    kill: async (member) => void (await run('kill', nameOf(member))),
-    loseDisk: async (node) => {
-      await run('kill', nameOf(node));
-      rmSync(join(folder, nameOf(node), 'data'), { recursive: true });
+    kill: async (member) => void (await run('kill', ...namesOf(member))),
+    loseDisk: async (member) => {
+      await run('kill', ...namesOf(member));
+      for (const name of namesOf(member)) rmSync(join(folder, name, 'data'), { recursive: true });
     },
-    start: async (member) => void (await run('start', nameOf(member))),
-    pause: async (member) => void (await run('pause', nameOf(member))),
-    resume: async (member) => void (await run('resume', nameOf(member))),
+    start: async (...members) => void (await run('start', ...members.flatMap(namesOf))),
+    pause: async (member) => void (await run('pause', ...namesOf(member))),
+    resume: async (member) => void (await run('resume', ...namesOf(member))),
     saveData: (node) => copyFolder(dataOf(node), copyOf(node)),
     restoreData: (node) => copyFolder(copyOf(node), dataOf(node)),
     configure: async (node, xml) => {

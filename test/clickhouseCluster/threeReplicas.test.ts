@@ -19,6 +19,8 @@ import { ClusterBench } from './clusterBench.ts';
 const RECOVERS_WITHIN = { timeout: 90_000 };
 /** Lets a new owner of a partition start at once, because no insert of an earlier owner is running. */
 const WITHOUT_LATE_INSERTS = { insertsEndWithinMs: 0 };
+/** Settings of an insert that fails if no second replica has the row within 2 s. */
+const QUORUM = { insert_quorum: 2, insert_quorum_parallel: 1, insert_quorum_timeout: 2_000 };
 
 const suite = (start: () => Promise<ClickHouseCluster>): void => {
   let cluster: ClickHouseCluster;
@@ -52,9 +54,9 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
   const expectNoLag = () => expect.poll(() => on.lag(), RECOVERS_WITHIN).toBe(0);
   const shardOf = (of: Store): Store => of.forPartition?.(0) ?? of;
   const count = (of: Store) => shardOf(of).query('SELECT count() AS rows FROM events');
-  /** Inserts a row that no projector inserts. Returns the error message, or an empty string. */
+  /** Inserts a row that no projector inserts. Returns the name and the message of the error, or an empty string. */
   const errorOfInsert = (of: Store, table = 'erased_events'): Promise<string> =>
-    of.insert({ table, columns: ['part'], rows: Buffer.of(1, 0, 0, 0) }).then(() => '', messageOf);
+    errorOf(of.insert({ table, columns: ['part'], rows: Buffer.of(1, 0, 0, 0) }));
   const erasedRows = () => on.onNode(1, 'SELECT count() AS rows FROM erased_events_local');
 
   test('while a replica is killed or fetches nothing, events are stored on the two other replicas', async () => {
@@ -182,6 +184,81 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await faults.start(0);
     await on.expectEachEventOnce();
   });
+
+  test('waits while only one replica is available', async () => {
+    await startProjector(store);
+    await Promise.all([faults.kill(1), faults.kill(2)]);
+    await on.append(5);
+    await expect
+      .poll(() => errorOfInsert(shardOf(store)), RECOVERS_WITHIN)
+      .toContain('TOO_FEW_LIVE_REPLICAS');
+    await expect(count(store)).rejects.toThrow('1 of 2 replicas of shard 1 answer');
+    expect(await on.lag()).toBeGreaterThan(0);
+    await Promise.all([faults.start(1), faults.start(2)]);
+    await expectNoLag();
+    await on.expectEachEventOnce();
+  });
+
+  test('waits while two replicas are late', async () => {
+    const stop = async (node: number, action: string) =>
+      await on.command(node, `SYSTEM ${action} FETCHES erased_events_local`);
+    const read = () => shardOf(store).query('SELECT count() AS rows FROM erased_events');
+    const before = await read();
+    await Promise.all([1, 2].map((node) => stop(node, 'STOP')));
+    onTestFinished(() => Promise.all([1, 2].map((node) => stop(node, 'START'))).then(() => {}));
+    expect(await errorOfInsert(on.openNode(0, { querySettings: QUORUM }), 'erased_events_local')).toContain(
+      'UNKNOWN_STATUS_OF_INSERT',
+    );
+    expect(await errorOf(read())).toContain('TIMEOUT_EXCEEDED');
+    await Promise.all([1, 2].map((node) => stop(node, 'START')));
+    await expect.poll(read, RECOVERS_WITHIN).not.toEqual(before);
+    await on.command(0, 'TRUNCATE TABLE erased_events_local');
+  });
+
+  test.each([
+    ['killed', 'kill', 'start'],
+    ['suspended', 'pause', 'resume'],
+  ] as const)('waits while Keeper is %s', async (_, fail, recover) => {
+    await startProjector(store);
+    onTestFinished(() => faults[recover]('keeper'));
+    await faults[fail]('keeper');
+    await on.append(5);
+    await expect
+      .poll(() => errorOfInsert(shardOf(store)), RECOVERS_WITHIN)
+      .toMatch(/TABLE_IS_READ_ONLY|KEEPER/);
+    await expect(count(store)).rejects.toThrow('of 2 replicas of shard 1 answer');
+    expect(await on.lag()).toBeGreaterThan(0);
+    await faults[recover]('keeper');
+    await expectNoLag();
+    await on.expectEachEventOnce();
+  });
+
+  test('one of three keepers can be lost and replaced by an empty keeper', async () => {
+    await startProjector(store);
+    await faults.loseDisk('keeper1');
+    await on.append(5);
+    await expectNoLag();
+    await faults.start('keeper1');
+    // Two of three keepers are enough, so the replaced keeper must work.
+    await faults.kill('keeper2');
+    await on.append(5);
+    await expectNoLag();
+    await faults.start('keeper2');
+    await on.expectEachEventOnce();
+  });
 };
 
-await describeClickHouseCluster('a shard of three replicas', suite, { shards: 1, replicas: 3 });
+/** Returns the message of the error, after ClickHouse's name of the error. Returns an empty string without an error. */
+async function errorOf(work: Promise<unknown>): Promise<string> {
+  try {
+    await work;
+    return '';
+  } catch (error) {
+    let cause = error;
+    while (cause instanceof Error && cause.cause !== undefined) cause = cause.cause;
+    const name = cause instanceof Object && 'type' in cause ? cause.type : '';
+    return `${name}: ${messageOf(error)}`;
+  }
+}
+
+await describeClickHouseCluster('a shard of three replicas', suite, { shards: 1, replicas: 3, keepers: 3 });
