@@ -1,6 +1,6 @@
 /**
- * Tests that a cluster gets another shard while games play. Partitions move to the new shard, and each event is still stored and
- * counted once on each replica.
+ * Tests a cluster of one shard while games play: the cluster loses one of two replicas, and gets another shard. Each event is then
+ * stored and counted once on each replica.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -49,6 +49,54 @@ await describeClickHouseCluster(
       await cluster?.[Symbol.asyncDispose]();
     });
 
+    const follow = (page: string, hands: Hands, env: NodeJS.ProcessEnv) =>
+      followPage(readFileSync(join(RUNBOOKS, page), 'utf8'), hands, {
+        ...{ ...ownEnvironment(), QUESTLOG_ADMIN_TOKEN: trial.deployment.settings['QUESTLOG_ADMIN_TOKEN'] },
+        ...env,
+      });
+    /** Returns the bodies of the accepted requests of operators to a route, in the order of the requests. */
+    async function auditedBodies(route: string): Promise<unknown[]> {
+      const audit = await trial.deployment.running('operations')[0]?.admin('GET', '/admin/audit');
+      const entries: { route: string; status: number; body: unknown }[] = audit?.json().audit ?? [];
+      return entries.flatMap((entry) => (entry.route === route && entry.status === 200 ? [entry.body] : []));
+    }
+
+    test('cluster-quorum.md: stores events with one of two replicas, and later on both', {
+      timeout: TEST_WITHIN_MS,
+    }, async ({ skip }) => {
+      const { faults } = cluster;
+      if (faults === undefined) return skip('this cluster cannot be broken');
+      const { deployment } = trial;
+      const [[operations], [projector]] = [deployment.running('operations'), deployment.running('projector')];
+      const warning = async () => (await projector?.readyz())?.warnings['clickhouse_cluster'] ?? '';
+      await trial.waitForProgress();
+      await follow(
+        'cluster-quorum.md',
+        {
+          loseReplica: async () => {
+            await faults.kill(1);
+            await eventually(
+              async () => projector?.stderr() ?? '',
+              (text) => /alive replicas|1 of 2 replicas of/.test(text),
+              WITHIN_MS,
+            );
+          },
+          isProjected: async () => {
+            await trial.waitForProgress();
+            await eventually(warning, (text) => text.includes('the quorum of the shard is lowered'));
+          },
+          startReplica: () => faults.start(1),
+        },
+        { SHARD: '1', QUESTLOG_ADMIN_URL: operations?.adminUrl },
+      );
+      await eventually(warning, (text) => text === '', WITHIN_MS);
+      await trial.waitForProgress();
+      const bodies = await auditedBodies('/admin/clickhouse/quorums');
+      expect(new Set(bodies)).toEqual(new Set([1, 2].map((quorum) => ({ shard: '1', quorum }))));
+      const wrong = await operations?.admin('POST', '/admin/clickhouse/quorums', { shard: '1', quorum: 3 });
+      expect([wrong?.status, wrong?.text()]).toEqual([400, expect.stringMatching(/quorum.*2/)]);
+    });
+
     test('add-shard.md: moves partitions while games play, and loses no event', {
       timeout: TEST_WITHIN_MS,
     }, async ({ skip }) => {
@@ -73,8 +121,6 @@ await describeClickHouseCluster(
           nodes[2],
         );
       await trial.waitForProgress();
-      const follow = (page: string, ...how: [Hands, NodeJS.ProcessEnv]) =>
-        followPage(readFileSync(join(RUNBOOKS, page), 'utf8'), ...how);
       await follow(
         'add-shard.md',
         {
@@ -111,22 +157,14 @@ await describeClickHouseCluster(
           },
         },
         {
-          ...ownEnvironment(),
           PARTITIONS: '0 1 3',
           SHARD: '2',
           QUESTLOG_ADMIN_URL: `http://127.0.0.1:${adminPort}`,
-          QUESTLOG_ADMIN_TOKEN: deployment.settings['QUESTLOG_ADMIN_TOKEN'] ?? '',
         },
       );
       expect(await countOf('NOT over_quota')).toBe(quota);
-      const audit = await deployment.running('operations')[0]?.admin('GET', '/admin/audit');
-      expect(audit?.json().audit).toContainEqual(
-        expect.objectContaining({
-          route: '/admin/clickhouse/moves',
-          status: 200,
-          body: { partitions: [0, 1, 3], shard: '2' },
-        }),
-      );
+      const moves = await auditedBodies('/admin/clickhouse/moves');
+      expect(moves).toEqual([{ partitions: [0, 1, 3], shard: '2' }]);
       const { findings, links } = await auditDeployment(deployment, load);
       expect(findings).toEqual([]);
       expect(links).toBeGreaterThan(0);

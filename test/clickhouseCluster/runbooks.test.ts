@@ -130,9 +130,15 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
 
   const nodesOf = (shard: number): number[] => [2 * shard - 2, 2 * shard - 1];
 
-  /** Deletes the disks of nodes, and waits until Keeper has ended the sessions of the nodes. */
+  const isRunning = (node: number): Promise<boolean> =>
+    onNode(node, 'SELECT 1').then(
+      () => true,
+      () => false,
+    );
+
+  /** Deletes the disks of nodes that run, and waits until Keeper has ended the sessions of the nodes. */
   async function lose(nodes: readonly number[], other: number): Promise<void> {
-    await Promise.all(nodes.map((node) => faults?.loseDisk(node)));
+    await Promise.all(nodes.map(async (node) => (await isRunning(node)) && faults?.loseDisk(node)));
     const active = () =>
       onNode(other, "SELECT active_replicas AS active FROM system.replicas WHERE table = 'sessions'");
     const left = cluster.nodes.length - nodes.length;
@@ -189,7 +195,17 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     return join(backups, new Date().toISOString().slice(0, 10));
   }
 
-  /** Follows one of the two sections of the page. @param other the number of an available node. */
+  /** Follows one of the two sections of the page, and expects each event once. @param other the number of an available node. */
+  async function recoverNodes(
+    section: 0 | 1,
+    lost: readonly number[],
+    other: number,
+    env = {},
+  ): Promise<void> {
+    await followNodeLost(section, lost, other, env);
+    await expectEachEventOnce();
+  }
+
   async function followNodeLost(
     section: 0 | 1,
     lost: readonly number[],
@@ -206,7 +222,6 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     };
     const [first = 0] = lost;
     await followPage(page ?? '', hands, environment({ OTHER: hostOf(other), NEW: hostOf(first), ...env }));
-    await expectEachEventOnce();
   }
 
   test('the data of one server moves to the cluster while a game sends events', async ({ skip }) => {
@@ -284,7 +299,25 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
 
   test('a lost replica is replaced', async ({ skip }) => {
     if (faults === undefined) return skip('this cluster cannot be broken');
-    await followNodeLost(0, [3], 2, { SHARD: '2', REPLICA: 'replica2' });
+    await recoverNodes(0, [3], 2, { SHARD: '2', REPLICA: 'replica2' });
+  });
+
+  test('events that only a lost replica had are inserted again from the log', async ({ skip }) => {
+    if (faults === undefined) return skip('this cluster cannot be broken');
+    const [only, stopped] = nodesOf(2) as [number, number];
+    await faults.kill(stopped);
+    await store.changeQuorum?.('2', 1);
+    await append();
+    const lowered = await bench.start(store);
+    const stored = async () => (await onNode(only, 'SELECT uniqExact(id) AS ids FROM events'))[0];
+    await expect.poll(stored, { timeout: 60_000 }).toEqual({ ids: String(appended) });
+    await lowered.stop();
+    await faults.loseDisk(only);
+    await faults.start(stopped);
+    await followNodeLost(0, [only], stopped, { SHARD: '2', REPLICA: 'replica1' });
+    await store.changeQuorum?.('2', 2);
+    bench.loseOffsets();
+    await expectEachEventOnce();
   });
 
   test('a lost shard is restored from a backup and from the log', async ({ skip }) => {
@@ -294,7 +327,7 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     await append();
     await bench.projectAll(store);
     const env = { SHARD: '1', NUMBER: '1', REPLICAS: 'replica1 replica2', BACKUP: `File('${backup}')` };
-    await followNodeLost(1, nodesOf(1), 2, env);
+    await recoverNodes(1, nodesOf(1), 2, env);
   });
 
   test('all nodes are restored from a backup and from the log', async ({ skip }) => {

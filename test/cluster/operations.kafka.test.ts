@@ -50,6 +50,8 @@ const CASES: { readonly [Id in keyof typeof OPERATORS]?: { status: number; body?
   getExport: { status: 404 },
   listPartitionShards: { status: 404 },
   movePartitions: { status: 404, body: { partitions: [0], shard: 'unknown' } },
+  listShardQuorums: { status: 404 },
+  changeShardQuorum: { status: 404, body: { shard: 'unknown', quorum: 1 } },
   createErasure: { status: 404, body: { tenantId: UNKNOWN } },
   getErasure: { status: 404 },
   listBackups: { status: 501 },

@@ -182,6 +182,8 @@ test('every answer has a documented status, schema, and media type', {
   await ask('GET', '/admin/clickhouse/nodes');
   await ask('GET', '/admin/clickhouse/partitions');
   await ask('POST', '/admin/clickhouse/moves', { partitions: [0], shard: '2' });
+  await ask('GET', '/admin/clickhouse/quorums');
+  await ask('POST', '/admin/clickhouse/quorums', { shard: '2', quorum: 1 });
   const upload = '/admin/uploads/{projectId}/{uploadId}';
   await ask('GET', upload, undefined, `/admin/uploads/${projectId}/${anUnknownId()}`);
   await ask('POST', '/admin/backups');

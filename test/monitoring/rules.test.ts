@@ -55,6 +55,7 @@ const READ_ONLY = `questlog_clickhouse_replica_read_only_tables${REPLICA}`;
 const REPLICA_LAG = `questlog_clickhouse_replica_lag_seconds${REPLICA}`;
 const CLOCK = `questlog_clickhouse_replica_clock_difference_seconds${REPLICA}`;
 const SHARD = 'questlog_clickhouse_shard_usable{shard="1",operation="write"}';
+const QUORUM = 'questlog_clickhouse_shard_quorum_lowered{shard="1"}';
 const APPENDS = 'questlog_log_append_duration_seconds';
 const INSERTS = 'questlog_clickhouse_insert_duration_seconds';
 
@@ -210,6 +211,7 @@ const CASES: Readonly<Record<string, Case>> = {
     quiet: { [REACHABLE]: '0x8 1x20' },
   },
   QuestlogShardUnusable: { at: '10m', fires: { [SHARD]: '0x20' }, quiet: { [SHARD]: '1x20' } },
+  QuestlogQuorumLowered: { at: '15m', fires: { [QUORUM]: '1x20' }, quiet: { [QUORUM]: '0x8 1x20' } },
   QuestlogRateLimited: {
     at: '20m',
     fires: { [RATE_LIMITED]: '0+60x30' },

@@ -333,9 +333,17 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'insert confirmed by one replica',
     lost: 'the events of an insert are lost with the replica that received the insert',
-    file: `${CLUSTER}/clusterMembers.ts`,
+    file: `${CLUSTER}/quorums/shardQuorums.ts`,
     text: 'return Math.min(MAX_QUORUM, nodes);',
     by: 'return Math.min(1, nodes);',
+    tests: [CLUSTER_STORE_TEST],
+  },
+  {
+    name: 'quorum restored before a second replica has all rows',
+    lost: 'the events that only one replica has are lost with this replica, although the quorum is two',
+    file: `${CLUSTER}/quorums/changeQuorum.ts`,
+    text: 'if (complete < quorum)',
+    by: 'if (complete < 1)',
     tests: [CLUSTER_STORE_TEST],
   },
   {

@@ -1,4 +1,4 @@
-/** Nodes of a ClickHouse cluster, and the shards of the log partitions, in the form of `/admin/clickhouse`. */
+/** Nodes of a ClickHouse cluster, shards of the log partitions, and quorums of the shards, in the form of `/admin/clickhouse`. */
 import Type, { type Static } from 'typebox';
 import { Nullable, Timestamp } from './fields.ts';
 
@@ -47,6 +47,22 @@ export const PartitionMove = Type.Object({
   }),
 });
 
+export const ShardQuorum = Type.Object({
+  shard: Type.String(),
+  replicas: Type.Integer({ minimum: 1 }),
+  quorum: Type.Integer({ minimum: 1, description: 'Number of replicas that must have an event.' }),
+  takesEffectAt: Nullable(Timestamp),
+});
+
+export const QuorumChange = Type.Object({
+  shard: Type.String({
+    minLength: 1,
+    description: 'Value of the macro `{shard}` on the nodes of the shard.',
+  }),
+  quorum: Type.Integer({ minimum: 1, maximum: 2, description: '1 lowers the quorum, and 2 restores it.' }),
+});
+
 export type ClickHouseNode = Static<typeof ClickHouseNode>;
 export type PartitionShards = Static<typeof PartitionShards>;
 export type PartitionMove = Static<typeof PartitionMove>;
+export type ShardQuorum = Static<typeof ShardQuorum>;

@@ -105,6 +105,12 @@ function replicaMetrics(registers: MetricsRegistry[]) {
       labelNames: ['shard', 'operation'],
       registers,
     }),
+    shardQuorumLowered: new Gauge({
+      name: 'questlog_clickhouse_shard_quorum_lowered',
+      help: '1 if an operator has lowered the quorum of a shard of the ClickHouse cluster, otherwise 0.',
+      labelNames: ['shard'],
+      registers,
+    }),
   };
 }
 

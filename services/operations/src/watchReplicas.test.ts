@@ -17,7 +17,8 @@ function aNode(url: string, shard: string | undefined, state: typeof HEALTHY | u
     if (state === undefined) throw new Unavailable('does not answer');
     return [{ ...state, clockMs: Date.now() + state.clockOffsetMs }];
   };
-  return { name: url, url, shard, replica: url, quorum: 2, store: { query } as never };
+  const isQuorumLowered = shard === '2';
+  return { name: url, url, shard, replica: url, quorum: 2, isQuorumLowered, store: { query } as never };
 }
 
 test('reports each node, and shards that cannot be read or written', async () => {
@@ -52,4 +53,5 @@ test('reports each node, and shards that cannot be read or written', async () =>
   expect(await valuesOf('shard_usable')).toEqual([
     ...['{1,read} 1', '{1,write} 0', '{2,read} 1', '{2,write} 1', '{3,read} 0', '{3,write} 0'],
   ]);
+  expect(await valuesOf('shard_quorum_lowered')).toEqual(['{1} 0', '{2} 1', '{3} 0']);
 });

@@ -38,6 +38,7 @@ function reset(metrics: Metrics): void {
     gauge.reset();
   metrics.replicaClockDifference.reset();
   metrics.shardUsable.reset();
+  metrics.shardQuorumLowered.reset();
 }
 
 function setReplica(metrics: Metrics, { node, state }: Replica): void {
@@ -51,7 +52,8 @@ function setReplica(metrics: Metrics, { node, state }: Replica): void {
   metrics.replicaClockDifference.set(labels, Math.max(0, state.clockDifferenceMs / 1_000));
 }
 
-function setShard({ shardUsable }: Metrics, shard: string, replicas: readonly Replica[]): void {
+function setShard(metrics: Metrics, shard: string, replicas: readonly Replica[]): void {
+  const { shardUsable, shardQuorumLowered } = metrics;
   // A read-only replica cannot find out whether it has all rows, so Questlog does not read this replica either.
   const usable = replicas.filter(
     ({ state }) => state !== undefined && state.tables > 0 && state.readOnlyTables === 0,
@@ -59,4 +61,5 @@ function setShard({ shardUsable }: Metrics, shard: string, replicas: readonly Re
   const quorum = Math.max(...replicas.map(({ node }) => node.quorum ?? 1));
   shardUsable.set({ shard, operation: 'read' }, Number(usable.length > 0));
   shardUsable.set({ shard, operation: 'write' }, Number(usable.length >= quorum));
+  shardQuorumLowered.set({ shard }, Number(replicas.some(({ node }) => node.isQuorumLowered)));
 }

@@ -18,6 +18,7 @@ export const CLICKHOUSE_CLUSTER = [
       'read-only': `sum(max by (node) (questlog_clickhouse_replica_read_only_tables{${DEPLOYMENT}}) > bool 0)`,
       'with a wrong clock': `sum(max by (node) (questlog_clickhouse_replica_clock_difference_seconds{${DEPLOYMENT}}) > bool 2)`,
       'without Keeper': `sum(max by (node) (questlog_clickhouse_replica_expired_keeper_sessions{${DEPLOYMENT}}) > bool 0)`,
+      'lowered quorum, shard {{shard}}': `max by (shard) (questlog_clickhouse_shard_quorum_lowered{${DEPLOYMENT}})`,
       '{{operation}}, shard {{shard}}': `1 - max by (shard, operation) (questlog_clickhouse_shard_usable{${DEPLOYMENT}})`,
     },
   }),

@@ -14,8 +14,6 @@ export interface NodeClient {
   readonly cluster: SimulatedCluster;
   readonly node: ClusterNode;
   readonly by: Process;
-  /** Setting `insert_quorum` of the requests. */
-  readonly quorum: number;
   /** Called with the name of a table after rows are inserted. */
   onInsert(table: string): void;
 }
@@ -143,7 +141,7 @@ function rowsOf(
 
 /** @throws Unavailable if the node rejects the statement */
 function run(client: NodeClient, sql: string, settings: QuerySettings, reply: Reply<void>): void {
-  const { cluster, node, quorum } = client;
+  const { cluster, node } = client;
   requireKeeper(client);
   const synced = /^SYSTEM SYNC REPLICA (?:\w+\.)?(\w+) LIGHTWEIGHT/.exec(sql)?.[1];
   if (synced !== undefined) {
@@ -154,6 +152,7 @@ function run(client: NodeClient, sql: string, settings: QuerySettings, reply: Re
   const table = cluster.tableOn(node, statement.table);
   if (statement.kind === 'insert') {
     const rows = table.definition.rowsOfSelect(statement, cluster.catalogOf(node, settings));
+    const quorum = Number(settings['insert_quorum'] ?? 0);
     waitForQuorum(client, table, table.add(node, rows, quorum), reply);
     return;
   }
@@ -182,8 +181,8 @@ function sync({ cluster, node }: NodeClient, table: ReplicatedTable, reply: Repl
 
 /** @throws Unavailable if the node rejects the insert */
 function put(client: NodeClient, insert: Insert, reply: Reply<void>): void {
-  const { world, cluster, node, quorum } = client;
-  const { deduplicationToken: token } = insert;
+  const { world, cluster, node } = client;
+  const { deduplicationToken: token, quorum = 0 } = insert;
   const table = cluster.tableOn(node, insert.table);
   requireKeeper(client);
   if (table.nodes.filter((other) => cluster.isActive(other)).length < quorum)

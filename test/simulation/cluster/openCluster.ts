@@ -15,10 +15,9 @@ export function openSimulatedCluster(
   onInsert: (table: string) => void,
 ): Promise<Store> {
   const nodes = cluster.nodes.map(({ url }) => ({ url, username: '', password: '', database: DATABASE }));
-  return openClusterStore({ name: CLUSTER, nodes }, DATABASE, logger, ({ url, querySettings = {} }) => {
+  return openClusterStore({ name: CLUSTER, nodes }, DATABASE, logger, ({ url }) => {
     const node = cluster.nodes.find((one) => one.url === url);
     if (node === undefined) throw new Error(`there is no node ${url}`);
-    const quorum = Number(querySettings['insert_quorum'] ?? 0);
-    return nodeStoreOf({ world, cluster, node, by, quorum, onInsert });
+    return nodeStoreOf({ world, cluster, node, by, onInsert });
   });
 }

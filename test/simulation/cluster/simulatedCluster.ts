@@ -28,6 +28,9 @@ const REPLICAS = ['a', 'b'];
 const PARTITION_SHARDS = `CREATE TABLE partition_shards
   (log_partition UInt32, shard String, version UInt32, takes_effect_at DateTime64(3, 'UTC'))
   ENGINE = MergeTree ORDER BY (log_partition, version, shard)`;
+const SHARD_QUORUMS = `CREATE TABLE shard_quorums
+  (shard String, version UInt32, quorum UInt8, takes_effect_at DateTime64(3, 'UTC'))
+  ENGINE = MergeTree ORDER BY (shard, version)`;
 /** More partitions than a simulated topic has. */
 const PARTITIONS = 16;
 /** Pause before a node tries again to fetch a part or to apply a mutation. */
@@ -60,6 +63,7 @@ export class SimulatedCluster implements StoredTables {
     const schemas = [
       ...schemaOfMigrations().tables,
       ['partition_shards', tableOf(PARTITION_SHARDS)] as const,
+      ['shard_quorums', tableOf(SHARD_QUORUMS)] as const,
     ];
     for (const [name, schema] of schemas) {
       const definition = new TableDefinition(schema, this.#catalog);

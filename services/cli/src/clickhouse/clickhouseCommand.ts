@@ -29,6 +29,26 @@ export function clickhouseCommand(connect: () => Promise<Connection>): Command {
     const { admin } = await connect();
     printRows(await admin.json('movePartitions', { body: { partitions, shard } }), COLUMNS, json);
   });
+  const quorum = group
+    .command('quorum')
+    .description(
+      'list how many replicas of each shard must have an event, or change this number for one shard',
+    )
+    .option('--shard <shard>', 'value of the macro {shard} on the nodes of the shard')
+    .option('--replicas <count>', 'number of replicas: 1 lowers the quorum, and 2 restores it', wholeNumber)
+    .option('--json', 'print JSON');
+  example(quorum, 'questlog clickhouse quorum --shard 1 --replicas 2').action(
+    async ({ shard, replicas, json = false }) => {
+      if ((shard === undefined) !== (replicas === undefined))
+        quorum.error('error: --shard and --replicas are only valid together');
+      const { admin } = await connect();
+      const quorums =
+        shard === undefined
+          ? await admin.json('listShardQuorums')
+          : await admin.json('changeShardQuorum', { body: { shard, quorum: replicas } });
+      printRows(quorums, ['shard', 'replicas', 'quorum', 'takesEffectAt'], json);
+    },
+  );
   return group;
 }
 

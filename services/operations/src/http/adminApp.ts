@@ -29,8 +29,8 @@ import type { VisibleData } from '@questlog/schemas/visibility';
 import Koa, { type Middleware } from 'koa';
 import type { Audit } from '../audit/audit.ts';
 import { readAudit } from '../audit/readAudit.ts';
+import { clusterHandlers } from '../clickhouse/clusterHandlers.ts';
 import { nodeHandlers } from '../clickhouse/nodeHandlers.ts';
-import { partitionHandlers } from '../clickhouse/partitionHandlers.ts';
 import { deadLetterHandlers } from '../deadLetters/deadLetterHandlers.ts';
 import type { DeadLetterAdmin } from '../deadLetters/deadLetters.ts';
 import { administer } from '../directory/administer.ts';
@@ -96,7 +96,7 @@ export function adminApp(deps: AdminAppDeps): Koa {
     ...ledgerHandlers(deps.verifier, deps.ledger, deps.logger),
     ...deadLetterHandlers(deps.deadLetters),
     ...nodeHandlers(deps.store),
-    ...partitionHandlers(deps.store, deps.log),
+    ...clusterHandlers(deps.store, deps.log),
     ...erasureHandlers(deps.erasures),
     ...exportHandlers(deps.store, deps.directory),
     ...exportJobs(deps),

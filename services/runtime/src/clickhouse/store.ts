@@ -10,6 +10,7 @@ import { messageOf, Unavailable } from '../process/errors.ts';
 import type { BoundedResource } from '../process/metrics.ts';
 import { callerQueryFailure, insertFailure, queryFailure, UNKNOWN_SETTING } from './clickhouseErrors.ts';
 import type { ListedPartition, ShardAssignments } from './cluster/partitions/shardAssignments.ts';
+import type { QuorumList } from './cluster/quorums/quorumList.ts';
 import { openHttpQueries } from './httpQuery.ts';
 
 export interface Store {
@@ -69,6 +70,13 @@ export interface Store {
    * @throws Unavailable if a node does not answer, or if a node cannot query the shard
    */
   movePartitions?(partitions: readonly number[], shard: string): Promise<ListedPartition[]>;
+  /** Quorums of the shards. Undefined if ClickHouse is not a cluster. */
+  readonly shardQuorums?: QuorumList;
+  /**
+   * Lowers or restores the quorum of a shard. Undefined if ClickHouse is not a cluster.
+   * @throws Unavailable if the quorum is restored, and too few replicas have all rows
+   */
+  changeQuorum?(shard: string, quorum: number): Promise<void>;
   /** Returns the name of the table that has the rows of a log partition. Undefined if ClickHouse is not a cluster. */
   localName?(table: string): string;
   /**
@@ -103,6 +111,8 @@ export interface NodeStore {
   readonly replica: string | undefined;
   /** Number of replicas of the shard that must have a row. Undefined if the node has not answered since the start. */
   readonly quorum: number | undefined;
+  /** True if an operator has lowered the quorum of the shard. Undefined if the node has not answered since the start. */
+  readonly isQuorumLowered?: boolean;
   /** Store whose statements use the tables of this node. Undefined if the node has not answered since the start. */
   readonly store: Store | undefined;
 }
@@ -124,6 +134,8 @@ export interface Insert {
   readonly rows: Buffer;
   /** Token that prevents a second insert of the same rows if the table has a deduplication window. */
   readonly deduplicationToken?: string;
+  /** Number of replicas that must have the rows. Undefined if ClickHouse is not a cluster. */
+  readonly quorum?: number;
 }
 
 export interface StoreOptions {
@@ -311,7 +323,7 @@ class Inserter {
   }
 
   async #send(insert: Insert, mode: Readonly<Record<string, string>>): Promise<void> {
-    const token = insert.deduplicationToken;
+    const { deduplicationToken: token, quorum } = insert;
     const result = await this.#client.exec({
       query: insertStatement(insert, this.#startWithinMs),
       values: Readable.from([insert.rows]),
@@ -322,6 +334,7 @@ class Inserter {
         insert_deduplicate: token === undefined ? 0 : 1,
         ...mode,
         ...(token === undefined ? {} : { insert_deduplication_token: token }),
+        ...(quorum === undefined ? {} : { insert_quorum: String(quorum) }),
       },
     });
     await collect(result.stream);

@@ -8,10 +8,7 @@ import { type ClusterOptions, identify, type NodeIdentity, rejectRepeatedNodes }
 
 export interface Member extends NodeIdentity {
   readonly address: StoreOptions;
-  /** Store for tables that all nodes have. An insert succeeds if two of the nodes have the rows. */
   readonly store: Store;
-  /** Store for sharded tables. An insert succeeds if two replicas of the node's shard have the rows. */
-  readonly shardStore: Store;
 }
 
 export interface Members {
@@ -33,39 +30,23 @@ export interface MembersDeps {
 }
 
 const RETRY_PAUSE_MS = 250;
-const MAX_QUORUM = 2;
 /** Includes the wait for a free connection to the node. */
 export const INSERTS_START_WITHIN_MS = 10_000;
-
-/** Returns the number of nodes that must have a row. */
-export function quorumOf(nodes: number): number {
-  return Math.min(MAX_QUORUM, nodes);
-}
 
 /** @throws Unavailable if no node answers. */
 export async function openMembers({ options, settings, logger, open }: MembersDeps): Promise<Members> {
   const { name, nodes } = options;
   const members: Member[] = [];
   const stores: Store[] = [];
-  const openWithQuorum = (address: StoreOptions, quorum: number): Store => {
-    const store = withMissingTables(
-      open({
-        ...address,
-        querySettings: { ...settings, insert_quorum: quorum },
-        insertsStartWithinMs: INSERTS_START_WITHIN_MS,
-      }),
-    );
-    stores.push(store);
-    return store;
-  };
   const join = async (address: StoreOptions, store: Store): Promise<void> => {
     const identity = await identify(store, address.url, name, nodes.length);
     rejectRepeatedNodes([...members, { address, ...identity }]);
-    const shardStore = openWithQuorum(address, quorumOf(identity.replicas));
-    members.push({ address, store, shardStore, ...identity });
+    members.push({ address, store, ...identity });
   };
   const joins = nodes.map((address) => {
-    const store = openWithQuorum(address, quorumOf(nodes.length));
+    const insertsStartWithinMs = INSERTS_START_WITHIN_MS;
+    const store = withMissingTables(open({ ...address, querySettings: settings, insertsStartWithinMs }));
+    stores.push(store);
     let attempt: Promise<void> | undefined;
     // Causes that were logged. The same cause is logged once, because each attempt can fail with this cause.
     const causes = new Set<string>();

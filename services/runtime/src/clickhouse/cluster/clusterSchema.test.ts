@@ -38,7 +38,7 @@ test('replicates a sharded table within its shard, with its deduplication window
     settings: { non_replicated_deduplication_window: '1000', fsync_after_insert: '1' },
     comment: "the game's events",
   });
-  const [local, _partitionShards, _restoreMarker, ...names] = deriveAll(events);
+  const [local, _partitionShards, _shardQuorums, _restoreMarker, ...names] = deriveAll(events);
   expect(local && createOnCluster(local, NAMES)).toBe(
     'CREATE TABLE IF NOT EXISTS games.events_local ON CLUSTER `main` ' +
       "(`id` UInt32 COMMENT 'It’s' CODEC(ZSTD(1)), INDEX by_id id TYPE minmax GRANULARITY 1) " +

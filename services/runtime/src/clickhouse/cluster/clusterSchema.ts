@@ -34,7 +34,10 @@ export interface ClusterTable extends Table {
 
 /** Returns the tables that every node must have: first the replicated tables, then views, then Distributed tables. */
 export function clusterTables(tables: readonly Table[], names: ClusterNames): ClusterTable[] {
-  const stored = [...tables.filter((table) => !isView(table)), PARTITION_SHARDS_TABLE, RESTORE_MARKER_TABLE];
+  const stored = [
+    ...tables.filter((table) => !isView(table)),
+    ...[PARTITION_SHARDS_TABLE, SHARD_QUORUMS_TABLE, RESTORE_MARKER_TABLE],
+  ];
   const views = tables.filter(isView);
   const viewsOfShards = new Set(namesOfViewsOfShards(views, names.from));
   const rename = (select: string): string => localSelect(select, viewsOfShards, names);
@@ -71,6 +74,27 @@ const PARTITION_SHARDS_TABLE: Table = {
     {
       ...{ ...PLAIN, name: 'takes_effect_at', type: "DateTime64(3, 'UTC')" },
       comment: 'Time from which the shard gets new rows',
+    },
+  ],
+  indices: [],
+};
+
+/** Table with the changes of the shards' quorums. Rows are only added. */
+export const SHARD_QUORUMS = 'shard_quorums';
+
+const SHARD_QUORUMS_TABLE: Table = {
+  name: SHARD_QUORUMS,
+  engine: 'MergeTree ORDER BY (shard, version)',
+  settings: { fsync_after_insert: '1', fsync_part_directory: '1' },
+  select: '',
+  comment: 'Changes of the number of replicas of a shard that must have a row. The highest version applies.',
+  columns: [
+    { ...PLAIN, name: 'shard', type: 'String', comment: 'Value of the macro {shard} of the shard' },
+    { ...PLAIN, name: 'version', type: 'UInt32', comment: 'Number of this change, from 1' },
+    { ...PLAIN, name: 'quorum', type: 'UInt8', comment: 'Number of replicas that must have a row' },
+    {
+      ...{ ...PLAIN, name: 'takes_effect_at', type: "DateTime64(3, 'UTC')" },
+      comment: 'Time at which no process uses the previous quorum any more',
     },
   ],
   indices: [],

@@ -18,7 +18,7 @@ const NODES: Readonly<Record<string, readonly [shard: string, replica: string]>>
 const TABLES = [
   { name: 'events', engine: "Distributed('main', 'games', 'events_shard', 1)", select: '' },
   { name: 'events_shard', engine: 'View', select: 'SELECT id FROM games.events_local' },
-  ...['events_local', 'sessions', 'partition_shards'].map((name) => ({
+  ...['events_local', 'sessions', 'partition_shards', 'shard_quorums'].map((name) => ({
     ...{ name, engine: 'ReplicatedMergeTree', select: '' },
   })),
 ];
@@ -50,18 +50,18 @@ const UNKNOWN_TABLE = { code: '60', type: 'UNKNOWN_TABLE', message: 'Unknown tab
 
 /**
  * Addresses of nodes that do not answer, that cannot fetch parts, that have no tables, that another node reaches although they
- * lack rows, or that have a wrong clock.
+ * lack rows, or that have a wrong clock. Also the shards with a lowered quorum.
  */
 function noFaults() {
   const none = (): Set<string> => new Set();
-  return { down: none(), lagging: none(), empty: none(), reachable: none(), late: none() };
+  return { down: none(), lagging: none(), empty: none(), reachable: none(), late: none(), lowered: none() };
 }
 
 async function aClusterStore(faults = noFaults(), logger: Pick<Logger, 'warn'> = silentLogger) {
   const inserts: string[] = [];
   const commands: string[] = [];
   const queries: Readonly<Record<string, string | number>>[] = [];
-  const open = ({ url, querySettings = {} }: StoreOptions): AddressedStore => {
+  const open = ({ url }: StoreOptions): AddressedStore => {
     const answer = async <T>(sql: string, value: T): Promise<T> => {
       if (faults.down.has(url)) throw new Unavailable('connection refused');
       if (faults.lagging.has(url) && sql.startsWith('SYSTEM SYNC')) throw new Unavailable('timeout');
@@ -74,18 +74,20 @@ async function aClusterStore(faults = noFaults(), logger: Pick<Logger, 'warn'> =
       query: <Row>(sql: string, _: unknown, settings = {}) => {
         if (sql.startsWith(EVENTS)) queries.push(settings);
         const others = sql.includes('clusterAllReplicas') ? [...faults.reachable].map(namesOf) : undefined;
+        if (sql.includes('FROM shard_quorums'))
+          return answer(sql, [...faults.lowered].map((shard) => ({ shard, quorum: 1 })) as Row[]);
         const clock = [{ at: Date.now() - (faults.late.has(url) ? 10_000 : 0) }];
         const fixed = sql.includes('now64') ? clock : others;
         return answer(sql, (fixed ?? answerOf(url, sql)) as Row[]);
       },
       queryRaw: () => Promise.reject(new Error('not used')),
       stream: () => Promise.reject(new Error('not used')),
-      command: (sql) => {
-        commands.push(`${url} ${sql}`);
+      command: (sql, { insert_quorum: quorum } = {}) => {
+        commands.push(`${url} ${sql}${quorum === undefined ? '' : ` with quorum ${quorum}`}`);
         return answer(sql, undefined);
       },
-      insert: async ({ table }) =>
-        void inserts.push(await answer('', `${table} with quorum ${querySettings['insert_quorum']}`)),
+      insert: async ({ table, quorum }) =>
+        void inserts.push(await answer('', `${table} with quorum ${quorum}`)),
       ping: async () => !faults.down.has(url),
       close: async () => {},
     };
@@ -108,6 +110,50 @@ test('a shard with one replica does not lower the quorum of the other tables', a
     'events_local with quorum 1',
     'sessions with quorum 2',
   ]);
+});
+
+test('a lowered quorum of a shard needs one replica of the shard, and two nodes for the other tables', async () => {
+  const lowered = { ...noFaults(), lowered: new Set(['1']), down: new Set(['http://b']) };
+  const { store, partition, inserts } = await aClusterStore(lowered);
+  for (const table of ['events', 'sessions']) await partition(0).insert(rowsFor(table));
+  expect(inserts).toEqual(['events_local with quorum 1', 'sessions with quorum 2']);
+  expect(await partition(0).query(EVENTS)).toEqual([]);
+  expect(store.nodes?.().map((node) => [node.url, node.quorum, node.isQuorumLowered])).toEqual([
+    ['http://a', 1, true],
+    ['http://b', undefined, undefined],
+    ['http://c', 1, false],
+  ]);
+  await store.close();
+});
+
+test('a quorum is restored only after two replicas have all rows', async () => {
+  const { store, commands, faults } = await aClusterStore({ ...noFaults(), lowered: new Set(['1']) });
+  const changes = () => commands.filter((command) => command.includes('INTO shard_quorums'));
+  faults.lagging.add('http://b');
+  await expect(store.changeQuorum?.('1', 2)).rejects.toThrow(
+    'ClickHouse: 1 of 2 replicas of shard 1 have all rows: http://b (b of shard 1): timeout',
+  );
+  expect(changes()).toEqual([]);
+  faults.lagging.clear();
+  await store.changeQuorum?.('1', 2);
+  expect(changes()).toEqual([
+    expect.stringMatching(/SELECT '1', max\(version\) \+ 1, 2, .* with quorum 2$/s),
+  ]);
+  await store.close();
+});
+
+test('a quorum is lowered with one replica, and a second request changes nothing', async () => {
+  const { store, commands, faults } = await aClusterStore();
+  const changes = () => commands.filter((command) => command.includes('INTO shard_quorums'));
+  faults.down.add('http://b');
+  await store.changeQuorum?.('1', 1);
+  expect(changes()).toEqual([
+    expect.stringMatching(/SELECT '1', max\(version\) \+ 1, 1, .* with quorum 1$/s),
+  ]);
+  faults.lowered.add('1');
+  await store.changeQuorum?.('1', 1);
+  expect(changes()).toHaveLength(1);
+  await store.close();
 });
 
 test.each([

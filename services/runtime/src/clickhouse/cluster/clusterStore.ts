@@ -6,7 +6,7 @@ import { systemClock } from '../../process/clock.ts';
 import type { Logger } from '../../process/logger.ts';
 import { runPeriodically } from '../../process/waiting.ts';
 import { type NodeStore, openStore, type Store, type StoreOptions } from '../store.ts';
-import { type Member, type Members, openMembers, quorumOf } from './clusterMembers.ts';
+import { type Member, type Members, openMembers } from './clusterMembers.ts';
 import type { ClusterOptions } from './clusterNodes.ts';
 import { openClusterReads } from './clusterReads.ts';
 import { localName, withLocalNames } from './clusterSchema.ts';
@@ -14,6 +14,8 @@ import { movePartitions } from './partitions/movePartitions.ts';
 import { PartitionShards } from './partitions/partitionShards.ts';
 import { partitionStore } from './partitions/partitionStore.ts';
 import { quorumStore, type ReplicaSet, readsRows, syncTables, tablesIn } from './quorumStore.ts';
+import { changeQuorum } from './quorums/changeQuorum.ts';
+import { quorumOf, ShardQuorums } from './quorums/shardQuorums.ts';
 import { readTables, type StoredTable } from './tableState.ts';
 
 /**
@@ -30,7 +32,10 @@ const SETTINGS = {
   distributed_product_mode: 'global',
 };
 
-/** Interval in which the store reads the moves of partitions. A move takes effect much later than this interval. */
+/**
+ * Interval in which the store reads the moves of partitions and the quorums of shards. A move takes effect much later than this
+ * interval.
+ */
 const REFRESH_MS = 5_000;
 
 /** Opens the store after `migrateCluster` has created the tables. @throws Unavailable if no node answers. */
@@ -58,43 +63,48 @@ async function storeOf(
   const { store: first } = members.first;
   const { insertsEndWithinMs } = first;
   const tablesOf = tablesByName(await readTables(first, database), database);
-  const wholeTables = quorumStore({
-    ...{ name: `the cluster ${name}`, isShard: false, database, tablesOf, insertsEndWithinMs },
-    quorum: quorumOf(nodes.length),
-    get replicas() {
-      return members.joined().map(({ store }) => store);
-    },
-  });
-  const shardStore = shardStores(members, { database, tablesOf, insertsEndWithinMs });
-  const assignments = new PartitionShards(wholeTables, systemClock);
-  await assignments.refresh();
-  const stopRefresh = runPeriodically(
-    assignments.refresh,
-    { firstMs: REFRESH_MS, everyMs: REFRESH_MS },
-    () => {},
+  const shared = { database, tablesOf, insertsEndWithinMs };
+  const wholeTablesOf = allNodesStores(members, { ...shared, name: `the cluster ${name}` });
+  const quorums = new ShardQuorums(
+    wholeTablesOf(1, () => 1),
+    members.joined,
+    systemClock,
   );
+  const quorum = () => quorums.ofAllNodes(nodes.length);
+  const wholeTables = wholeTablesOf(quorumOf(nodes.length), quorum);
+  const shardStore = shardStores(members, quorums, shared);
+  const assignments = new PartitionShards(wholeTables, systemClock);
+  const refresh = async (): Promise<void> => {
+    // The quorum decides how many nodes must return equal assignments.
+    await quorums.refresh();
+    await assignments.refresh();
+  };
+  await refresh();
+  const stopRefresh = runPeriodically(refresh, { firstMs: REFRESH_MS, everyMs: REFRESH_MS }, () => {});
   // Deletions also reach a shard whose first rows arrive before this process has read the move.
   const shards = () => [...new Set([...assignments.all(), ...members.joined().map(({ shard }) => shard)])];
-  const nodeStores = () => nodes.map((address) => nodeAt(address, members.joined(), tablesOf));
+  const nodeStores = () => nodes.map((address) => nodeAt(address, members.joined(), quorums, tablesOf));
   const reads = openClusterReads({
     ...{ name, database, size: nodes.length, tablesOf, logger },
     ...{ shards: () => assignments.all(), members: members.joined },
   });
+  const insertSelect: Store['command'] = (sql, own) =>
+    reads.run(sql, (node, settings) => node.command(sql, { insert_quorum: quorum(), ...settings, ...own }));
+  const quorumDeps = { insertSelect, nodes: nodeStores, insertsEndWithinMs, quorums, tablesOf };
   return {
     ...wholeTables,
     query: (sql, params, own) =>
       reads.run(sql, (node, settings) => node.query(withoutPrewhere(sql), params, { ...own, ...settings })),
     stream: (sql, params, own, signal) =>
       reads.run(sql, (node, settings) => node.stream(sql, params, { ...own, ...settings }, signal)),
-    command: (sql) =>
-      readsRows(sql)
-        ? reads.run(sql, (node, settings) => node.command(sql, settings))
-        : wholeTables.command(sql),
+    command: (sql, own) => (readsRows(sql) ? insertSelect(sql, own) : wholeTables.command(sql, own)),
     runOn: reads.runOn,
     quorum: wholeTables,
     nodes: nodeStores,
     shards: () => shards().map(shardStore),
     partitionShards: assignments,
+    shardQuorums: quorums,
+    changeQuorum: (shard, wanted) => changeQuorum(quorumDeps, shard, wanted),
     forPartition: (partition, shard) =>
       partitionStore({
         ...{ wholeTables, tablesOf },
@@ -120,20 +130,35 @@ function withoutPrewhere(sql: string): string {
   return sql.replace(/\bPREWHERE\b/, 'WHERE');
 }
 
+type Shared = Pick<ReplicaSet, 'database' | 'tablesOf' | 'insertsEndWithinMs'>;
+
+/** Returns a function that returns a store for the tables that all nodes have. */
+function allNodesStores(members: Members, shared: Shared & Pick<ReplicaSet, 'name'>) {
+  return (fullQuorum: number, quorum: () => number): Store =>
+    quorumStore({
+      ...{ ...shared, isShard: false, fullQuorum },
+      get quorum() {
+        return quorum();
+      },
+      get replicas() {
+        return members.joined().map(({ store }) => store);
+      },
+    });
+}
+
 /** Returns a function that returns the store of a shard. */
-function shardStores(
-  members: Members,
-  shared: Pick<ReplicaSet, 'database' | 'tablesOf' | 'insertsEndWithinMs'>,
-): (shard: string) => Store {
-  const replicasOf = (shard: string) => members.joined().filter((member) => member.shard === shard);
+function shardStores(members: Members, quorums: ShardQuorums, shared: Shared): (shard: string) => Store {
   const open = (shard: string): Store =>
     quorumStore({
       ...{ ...shared, name: `shard ${shard}`, isShard: true },
       get quorum() {
-        return quorumOf(Math.max(1, ...replicasOf(shard).map(({ replicas }) => replicas)));
+        return quorums.ofShard(shard);
+      },
+      get fullQuorum() {
+        return quorums.fullQuorumOf(shard);
       },
       get replicas() {
-        return replicasOf(shard).map((member) => member.shardStore);
+        return members.joined().flatMap((member) => (member.shard === shard ? [member.store] : []));
       },
     });
   const stores = new Map<string, Store>();
@@ -147,6 +172,7 @@ function shardStores(
 function nodeAt(
   address: StoreOptions,
   joined: readonly Member[],
+  quorums: ShardQuorums,
   tablesOf: ReplicaSet['tablesOf'],
 ): NodeStore {
   const member = joined.find((one) => one.address === address);
@@ -156,9 +182,10 @@ function nodeAt(
       ...{ name: url, url, shard: undefined, replica: undefined },
       ...{ quorum: undefined, store: undefined },
     };
-  const { shard, replica, replicas } = member;
+  const { shard, replica } = member;
   return {
-    ...{ name: `${url} (${replica} of shard ${shard})`, url, shard, replica, quorum: quorumOf(replicas) },
+    ...{ name: `${url} (${replica} of shard ${shard})`, url, shard, replica },
+    ...{ quorum: quorums.ofShard(shard), isQuorumLowered: quorums.isLowered(shard) },
     store: nodeStore(member.store, tablesOf),
   };
 }

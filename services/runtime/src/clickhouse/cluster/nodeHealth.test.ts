@@ -33,6 +33,13 @@ function aNode(
   } satisfies NodeStore;
 }
 
+test('names a shard whose quorum is lowered', async () => {
+  const replicas = ['a', 'b'].map((name) => ({ ...aNode(name, '1', [0, 0]), isQuorumLowered: true }));
+  expect(await nodeProblems([...replicas, aNode('c', '2', [0, 0])])).toBe(
+    'one replica of shard 1 is enough to store an event, because the quorum of the shard is lowered; restore the quorum with questlog clickhouse quorum',
+  );
+});
+
 test('names a lost shard, silent nodes, read-only nodes, wrong clocks, and nodes that lack tables or rows', async () => {
   expect(
     await nodeProblems([aNode('a', '1', [9, 0, 5, 1_900]), aNode('b', '2', [0, 0, 5, -1_900])]),

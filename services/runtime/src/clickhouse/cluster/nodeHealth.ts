@@ -27,8 +27,13 @@ export async function nodeProblems(nodes: readonly NodeStore[]): Promise<string 
     shard !== undefined &&
     nodes.every((node, index) => node.shard !== shard || problems[index]?.isUnusable === true);
   const lostShards = [...new Set(nodes.map(({ shard }) => shard))].filter(isLost);
+  const lowered = new Set(nodes.filter((node) => node.isQuorumLowered).map(({ shard }) => shard));
   const sentences = [
     ...lostShards.map((shard) => `shard ${shard} has no usable replica, so queries of events fail`),
+    ...[...lowered].map(
+      (shard) =>
+        `one replica of shard ${shard} is enough to store an event, because the quorum of the shard is lowered; restore the quorum with questlog clickhouse quorum`,
+    ),
     ...problems.flatMap((problem, index) =>
       problem === undefined ? [] : `${nodes[index]?.name} ${problem.text}`,
     ),

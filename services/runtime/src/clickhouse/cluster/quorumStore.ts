@@ -6,6 +6,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { messageOf, Unavailable } from '../../process/errors.ts';
 import { shuffled } from '../../process/shuffled.ts';
+import { pause } from '../../process/waiting.ts';
 import type { Store } from '../store.ts';
 import { idTable, localName, withLocalNames } from './clusterSchema.ts';
 
@@ -19,6 +20,8 @@ export interface ReplicaSet {
   readonly replicas: readonly Store[];
   /** Number of replicas that must have a row. */
   readonly quorum: number;
+  /** Quorum before an operator has lowered the quorum. A read compares the answers of up to this number of replicas. */
+  readonly fullQuorum: number;
   /** For the name of each table and view, the replicated tables that a query of this name reads. */
   readonly tablesOf: ReadonlyMap<string, readonly string[]>;
   readonly insertsEndWithinMs: number;
@@ -66,14 +69,16 @@ export function quorumStore(set: ReplicaSet): Store {
     },
     queryRaw: (sql, ...more) => onOneReplica((store) => store.queryRaw(renamed(sql), ...more)),
     stream: (sql, ...more) => onOneReplica((store) => store.stream(renamed(sql), ...more)),
-    command: (sql) =>
+    command: (sql, own) =>
       onOneReplica(async (store) => {
         const localSql = renamed(sql);
         if (readsRows(sql)) await syncTables(store, tablesIn(localSql, set.tablesOf));
-        await store.command(localSql);
+        await store.command(localSql, { insert_quorum: set.quorum, ...own });
       }),
-    insert: (insert) =>
-      onOneReplica((store) => store.insert(isShard ? { ...insert, table: localName(insert.table) } : insert)),
+    insert: (insert) => {
+      const table = isShard ? localName(insert.table) : insert.table;
+      return onOneReplica((store) => store.insert({ ...insert, table, quorum: set.quorum }));
+    },
     ping: async () => (await Promise.all(set.replicas.map((store) => store.ping()))).includes(true),
     // Does not close the stores of the replicas, because another quorum store can use them. `openClusterStore` closes them.
     close: async () => {},
@@ -94,12 +99,15 @@ export function tablesIn(sql: string, tablesOf: ReplicaSet['tablesOf']): string[
   return [...new Set((sql.match(/\w+/g) ?? []).flatMap((word) => tablesOf.get(word) ?? []))];
 }
 
-/** Time after which one more replica is asked, because a replica has not answered. */
+/**
+ * Time after which one more replica is asked, because a replica has not answered. If the quorum is lowered, a read also waits
+ * this time for a second replica, to compare the answers.
+ */
 const SLOW_REPLICA_MS = 500;
 
 /** Returns the rows that a quorum of replicas returns. Asks more replicas only if a replica fails or is slow. */
 async function onQuorum<Row>(
-  { name, replicas, quorum }: ReplicaSet,
+  { name, replicas, quorum, fullQuorum }: ReplicaSet,
   ask: (store: Store) => Promise<Row[]>,
 ): Promise<Row[]> {
   if (replicas.length < quorum)
@@ -122,14 +130,15 @@ async function onQuorum<Row>(
         },
       )
       .then(() => {
-        if (answers.length >= quorum || answers.length + failures.length === replicas.length) resolve();
+        if (answers.length >= fullQuorum || answers.length + failures.length === replicas.length) resolve();
+        else if (answers.length >= quorum) void pause(SLOW_REPLICA_MS).then(resolve);
       });
   };
-  for (let asked = 0; asked < quorum; asked++) askNext();
+  for (let asked = 0; asked < fullQuorum; asked++) askNext();
   const asking = setInterval(askNext, SLOW_REPLICA_MS);
   await promise;
   clearInterval(asking);
-  const [first, ...others] = answers.slice(0, quorum);
+  const [first, ...others] = answers.slice(0, fullQuorum);
   if (first === undefined || answers.length < quorum) {
     const rejected = failures.find((error) => !(error instanceof Unavailable));
     if (rejected !== undefined) throw rejected;

@@ -1,17 +1,18 @@
-/** Lists the shards of the log partitions on a ClickHouse cluster, and moves partitions to another shard. */
+/** Moves log partitions between the shards of a ClickHouse cluster, and lowers and restores the quorums of shards. */
 import type { ListedPartition } from '@questlog/runtime/clickhouse/cluster/partitions/shardAssignments';
+import type { QuorumList } from '@questlog/runtime/clickhouse/cluster/quorums/quorumList';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Handlers } from '@questlog/runtime/http/routes';
 import type { Log } from '@questlog/runtime/log/log';
-import type { PartitionShards } from '@questlog/schemas/http/clickhouse';
+import type { PartitionShards, ShardQuorum } from '@questlog/schemas/http/clickhouse';
 import type { CLICKHOUSE } from '@questlog/schemas/http/operations/clickhouse';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 
-export function partitionHandlers(
-  store: Pick<Store, 'partitionShards' | 'movePartitions' | 'nodes'>,
+export function clusterHandlers(
+  store: Pick<Store, 'partitionShards' | 'movePartitions' | 'shardQuorums' | 'changeQuorum' | 'nodes'>,
   log: Pick<Log, 'partitionCount'>,
-): Handlers<Pick<typeof CLICKHOUSE, 'listPartitionShards' | 'movePartitions'>> {
+): Handlers<Omit<typeof CLICKHOUSE, 'listClickHouseNodes'>> {
   return {
     listPartitionShards: async () => {
       const { partitionShards = notACluster() } = store;
@@ -31,7 +32,39 @@ export function partitionHandlers(
         throw new Rejected('not_found', `CLICKHOUSE_URL has no node of shard ${shard}`);
       return (await movePartitions(partitions, shard)).map(outputOf);
     },
+    listShardQuorums: async () => {
+      const { shardQuorums = notACluster() } = store;
+      await shardQuorums.refresh();
+      return quorumsOf(shardQuorums);
+    },
+    changeShardQuorum: async (_, { body: { shard, quorum } }) => {
+      const { shardQuorums = notACluster(), changeQuorum = notACluster() } = store;
+      const replicas = quorumsOf(shardQuorums).find((each) => each.shard === shard)?.replicas;
+      if (replicas === undefined)
+        throw new Rejected(
+          'not_found',
+          `no node of shard ${shard} has answered since the start of operations`,
+        );
+      if (quorum > replicas)
+        throw new Rejected(
+          'invalid_request',
+          `quorum: shard ${shard} has ${replicas} replica, so the quorum must be at most ${replicas}`,
+        );
+      await changeQuorum(shard, quorum);
+      return quorumsOf(shardQuorums);
+    },
   };
+}
+
+function quorumsOf(quorums: QuorumList): ShardQuorum[] {
+  return quorums.list().map(({ takesEffectAtMs, ...quorum }) => ({
+    ...quorum,
+    takesEffectAt: timeOf(takesEffectAtMs),
+  }));
+}
+
+function timeOf(atMs: number): string | null {
+  return atMs === 0 ? null : new Date(atMs).toISOString();
 }
 
 function notACluster(): never {
@@ -39,6 +72,5 @@ function notACluster(): never {
 }
 
 function outputOf({ partition, lastShard, takesEffectAtMs, shards }: ListedPartition): PartitionShards {
-  const takesEffectAt = takesEffectAtMs === 0 ? null : new Date(takesEffectAtMs).toISOString();
-  return { partition, shard: lastShard, takesEffectAt, shards: [...shards] };
+  return { partition, shard: lastShard, takesEffectAt: timeOf(takesEffectAtMs), shards: [...shards] };
 }
