@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Copies tables of one ClickHouse server to a cluster (docs/operating/runbooks/cluster-move.md). The arguments are the tables.
-# Without arguments, copies all tables, except the tables that ingests also write during the move. Environment:
+# Without arguments, copies all tables that ingests do not write during the move, and compares the numbers of events. Environment:
 #   DATABASE     database of the cluster
 #   NODES        one node of each shard, separated by spaces
 #   OLD          arguments of the table function `remote` for the old server and its database
 #   OLD_ACCOUNT  arguments of the table function `remote` for the user and the password
+#   CLICKHOUSE_USER, CLICKHOUSE_PASSWORD  account of clickhouse-client on the cluster
 set -euo pipefail
 
 read -r NODE _ <<<"$NODES"
@@ -25,11 +26,18 @@ copyToAll() { # table that every node has
   copy "$NODE" "$1" "$1" 1
 }
 
+# Counts the events on the nodes that receive the copied events, because other replicas can lack events for a short time.
+countEvents() {
+  local total=0 node
+  for node in $NODES; do total=$((total + $(run "$node" "SELECT count() FROM $DATABASE.events_local"))); done
+  echo "$total"
+}
+
 if [ $# -gt 0 ]; then
   for table; do copyToAll "$table"; done
   exit
 fi
-if [ "$(run "$NODE" "SELECT count() FROM $DATABASE.events")" != 0 ]; then
+if [ "$(countEvents)" != 0 ]; then
   echo "the cluster already has events" >&2
   exit 1
 fi
@@ -43,3 +51,10 @@ done
 others=$(run "$NODE" "SELECT table FROM system.replicas WHERE database = '$DATABASE' AND zookeeper_path LIKE '%/all'
   AND table NOT IN ('schema_migrations', 'partition_shards', 'restore_marker', 'reject_counts', 'received_by_process')")
 for table in $others; do copyToAll "$table"; done
+copied=$(countEvents)
+stored=$(run "$NODE" "SELECT count() FROM remote($OLD, 'events', $OLD_ACCOUNT)")
+if [ "$copied" != "$stored" ]; then
+  echo "the cluster has $copied events, but the old server has $stored" >&2
+  exit 1
+fi
+echo "the cluster has all $copied events"

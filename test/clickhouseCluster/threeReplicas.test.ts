@@ -75,6 +75,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await on.expectEachEventOnce();
   });
 
+  // Public fault: clickhouse-kafka-connect#384 loses events if a retry has other blocks.
   test('a late insert of the previous owner at another replica changes nothing, although its commit was lost', async () => {
     const [first, successor] = [await on.openStore(0), await on.openStore(1)];
     const held: Insert[] = [];
@@ -102,6 +103,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await on.expectEachEventOnce();
   });
 
+  // Public faults: ClickHouse#108361 and ClickHouse#111577.
   test('stores no event twice if ClickHouse forgets every deduplication token', async () => {
     const successor = await on.openStore(1);
     const forgetful: Store = {
@@ -119,6 +121,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await on.expectEachEventOnce();
   });
 
+  // Public faults: ClickHouse#114068 and ClickHouse#121174.
   test('stores events again that were dropped, although a replica can remember their deduplication tokens', async () => {
     const inserts: Insert[] = [];
     const [first, successor] = [await on.openStore(0), await on.openStore(0)];
@@ -170,6 +173,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     expect(await erasedRows()).toEqual([{ rows: '0' }]);
   });
 
+  // Public faults: ClickHouse#112149, and clickhouse-kafka-connect#458 for a failed insert.
   test('stores events again whose only copy is on an unavailable replica, and not twice when it returns', async () => {
     const stored = (node: number) => on.onNode(node, 'SELECT count() AS rows FROM events_local');
     await onNodes([1, 2], 'SYSTEM STOP FETCHES');
