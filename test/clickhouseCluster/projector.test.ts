@@ -165,6 +165,28 @@ await describeClickHouseCluster('the projector on a ClickHouse cluster', (start)
     expect(new Set(lines.map((line) => JSON.parse(line).id)).size).toBe(appended);
   });
 
+  test('an export divides large records into several chunks', async () => {
+    const scope = { kind: 'events', format: 'ndjson', from: null, to: null } as const;
+    const [{ logId, partition } = expect.fail('no offset')] = (await planExport(store, PROJECT, scope, [])).offsets;
+    const project = { tenantId: randomUUID(), id: randomUUID() };
+    const one = openStore(addressOf(nodes[0] ?? ''));
+    onTestFinished(() => one.close());
+    await one.command(
+      `INSERT INTO events_local (tenant_id, project_id, log_id, log_partition, id, event_type, occurred_at, received_at, id_at, payload,
+         log_offset, log_index)
+       WITH toDateTime64('2026-11-01', 3, 'UTC') AS at
+       SELECT '${project.tenantId}', '${project.id}', '${logId}', ${partition}, generateUUIDv7(), 'kill', at, at, at,
+         repeat('x', 250000), number % 2, number
+       FROM numbers(70)`,
+    );
+    const chunks = async () =>
+      (await planExport(store, project, scope, [])).chunks.map(({ lastOffset, rows }) => [lastOffset, rows]);
+    await expect.poll(chunks).toEqual([
+      [0, 35],
+      [1, 35],
+    ]);
+  });
+
   test('reports a node whose clock begins to differ after the start', async () => {
     const nodesOfStore = store.nodes?.() ?? [];
     await expect.poll(() => nodeProblems(nodesOfStore)).toBeUndefined();
