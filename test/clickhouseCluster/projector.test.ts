@@ -167,7 +167,8 @@ await describeClickHouseCluster('the projector on a ClickHouse cluster', (start)
 
   test('an export divides large records into several chunks', async () => {
     const scope = { kind: 'events', format: 'ndjson', from: null, to: null } as const;
-    const [{ logId, partition } = expect.fail('no offset')] = (await planExport(store, PROJECT, scope, [])).offsets;
+    const [{ logId, partition } = expect.fail('no offset')] = (await planExport(store, PROJECT, scope, []))
+      .offsets;
     const project = { tenantId: randomUUID(), id: randomUUID() };
     const one = openStore(addressOf(nodes[0] ?? ''));
     onTestFinished(() => one.close());
