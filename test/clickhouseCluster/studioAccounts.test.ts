@@ -532,4 +532,35 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
       .toBe(OWN);
     await seesAllRows(3);
   });
+
+  test('a replacement node and a new shard get the accounts with their passwords and policies', async ({
+    skip,
+  }) => {
+    const { faults } = cluster;
+    if (faults === undefined) return skip('this cluster gets no new nodes');
+    const [newShard = ''] = await faults.addShard(1, { restart: false });
+    // Restarts the other nodes for the new shard and for the replacement.
+    nodes[1] = addressOf(await faults.replace(1));
+    nodes.push(addressOf(newShard));
+    const empty = [1, nodes.length - 1];
+    await migrate();
+    for (const node of empty) await addReader(node);
+    const repairing = openForTest({ everyMs: 1_000 });
+    await repairing.set(ACCOUNTS);
+    await addRows(nodes.length - 1, OTHER, OTHER, SECRET, 99);
+    for (const node of empty) {
+      // A query fails if it uses a connection to a node that has restarted meanwhile.
+      const answers = (answer: () => Promise<string>) => expect.poll(answer, { timeout: 30_000 });
+      await answers(() => attack('SELECT DISTINCT tenant_id FROM events', STUDIO, node)).toBe(OWN);
+      await expect.poll(() => repairing.warning(), { timeout: 30_000 }).toBeUndefined();
+      for (const table of STUDIO_TABLES)
+        await answers(() => attack(`SELECT countIf(tenant_id != '${OWN}') FROM ${table}`, STUDIO, node)).toBe(
+          '0',
+        );
+      expect(await ask(node, 'SELECT 1', { username: STUDIO.username, password: 'other' })).toContain(
+        'Code: 516',
+      );
+      await answers(() => ask(node, 'SELECT uniqExact(tenant_id) FROM events')).toBe('2');
+    }
+  });
 });
