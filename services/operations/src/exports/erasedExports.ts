@@ -29,7 +29,7 @@ export function notCompared(directory: ExportedData, job: Export): Erasure[] {
   );
 }
 
-/** Returns the erasures of `notCompared` that have hidden their rows, so that a run of the export can remove the rows. */
+/** Returns the erasures of `notCompared` that have hidden their rows. A run of the export can remove the rows of these erasures. */
 export function removable(directory: ExportedData, job: Export): Erasure[] {
   return notCompared(directory, job).filter(({ hiddenAt }) => hiddenAt !== null);
 }

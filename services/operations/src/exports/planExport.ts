@@ -8,14 +8,14 @@ import { MEMORY_SETTINGS } from './queryMemory.ts';
 
 const MIB = 1024 * 1024;
 /**
- * Approximate size of a chunk, in bytes of long texts and `ROW_BYTES` per row. A file of any format then has about 16 MiB or less.
+ * Approximate size of a chunk in bytes. A row counts as `ROW_BYTES` plus the bytes of its long texts. A file of any format then has about 16 MiB or less.
  * After a failure, an export repeats at most one chunk.
  */
 const CHUNK_BYTES = { parquet: 32 * MIB, csv: 12 * MIB, ndjson: 8 * MIB } as const;
 /** Estimated bytes of a row without its long texts. */
 const ROW_BYTES = 200;
 /**
- * A plan divides this number of consecutive offsets between two chunks only if their rows are larger than a chunk. With a smaller
+ * Number of consecutive offsets that usually stay in one chunk. Their rows are divided only if they are larger than a chunk. With a smaller
  * number, ClickHouse would need more memory for the plan.
  */
 const GROUPED_OFFSETS = 64;
