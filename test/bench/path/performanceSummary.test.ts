@@ -14,7 +14,7 @@ const RUN: RunFacts = {
 test('shows the cost of each kind relative to plain requests and to the Collector', () => {
   expect(kindsTable({ kinds: kindsOf(RUN), beside: peersOf(RUN) })?.split('\n')).toEqual([
     '| Intel Xeon, 2026-01-01 | 20 × 64 | target |',
-    '| --- | --- | --- |',
+    '|---|---|---|',
     '| a new `Idempotency-Key` | 1.50 (0.75); 3 failed | 1.25 |',
   ]);
 });
