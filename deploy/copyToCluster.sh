@@ -49,7 +49,8 @@ for node in $NODES; do
   done
 done
 others=$(run "$NODE" "SELECT table FROM system.replicas WHERE database = '$DATABASE' AND zookeeper_path LIKE '%/all'
-  AND table NOT IN ('schema_migrations', 'partition_shards', 'restore_marker', 'reject_counts', 'received_by_process')")
+  AND table NOT IN ('schema_migrations', 'partition_shards', 'shard_quorums', 'restore_marker', 'reject_counts',
+    'received_by_process')")
 for table in $others; do copyToAll "$table"; done
 copied=$(countEvents)
 stored=$(run "$NODE" "SELECT count() FROM remote($OLD, 'events', $OLD_ACCOUNT)")

@@ -147,7 +147,7 @@ test('a response contains no number of rows or bytes that the engine read', asyn
 test.each([
   [
     "SELECT count(), 0x1F, -1.5e3 AS `it's 1`, c2 FROM (SELECT 'it\\'s player-13' AS c2 FROM numbers(2)) GROUP BY c2 -- player-13",
-    "SELECT count(), ?, -? AS `it's 1`, c2 FROM (SELECT ? AS c2 FROM numbers(?)) GROUP BY c2",
+    'SELECT count(), ?, -? AS ?, c2 FROM (SELECT ? AS c2 FROM numbers(?)) GROUP BY c2',
     { code: 0, rows: 1, bytes: 27 },
   ],
   ['SELECT {player:String} FROM events', 'SELECT {player:String} FROM events', { code: 0, rows: 2 }],
@@ -160,6 +160,11 @@ test.each([
     "SELECT * FROM system.users WHERE name = 'player-13'",
     'SELECT * FROM system.users WHERE name = ?',
     { code: 497 },
+  ],
+  [
+    'SELECT id FROM events WHERE payload = "player-13"',
+    'SELECT id FROM events WHERE payload = ?',
+    { code: 47 },
   ],
   ["SELECT 'player-13' FROM", '', { code: 62 }],
   ["KILL QUERY WHERE query_id = 'player-13'", 'KILL QUERY WHERE query_id = ?', { code: 0 }],

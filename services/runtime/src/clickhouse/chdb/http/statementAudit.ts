@@ -44,21 +44,34 @@ export async function audited<Result extends { summary: Summary }>(
   };
   try {
     const result = await work((normalized) => {
-      statement = withoutLiterals(normalized).slice(0, MAX_CHARACTERS);
+      statement = shortened(withoutLiterals(normalized));
     });
     report(0, result.summary);
     return { ...result, summary: {} };
   } catch (error) {
-    report(fromEngine(error).code);
+    const { code } = fromEngine(error);
+    if (code !== QUOTA_EXCEEDED) report(code);
     throw error;
   }
 }
 
 /** Replaces the literals of a formatted statement by `?`, because literals can contain data of players. */
 function withoutLiterals(normalized: string): string {
-  return maskQuoted(normalized).replaceAll(/'_*'|`_*`|(?<![\w$])\d[\w.]*/g, (token, index: number) =>
-    token.startsWith('`') ? normalized.slice(index, index + token.length) : '?',
-  );
+  return maskQuoted(normalized).replaceAll(/'_*'|`_*`|(?<![\w$])\d[\w.]*/g, (token, index: number) => {
+    const original = normalized.slice(index, index + token.length);
+    return QUOTED_NAME.test(original) ? original : '?';
+  });
+}
+
+/** Other quoted names can be texts that the author has put in double quotes by mistake. */
+const QUOTED_NAME = /^`\w+`$/;
+
+/** Shortens the middle of a long statement. The end of a statement usually names the tables. */
+function shortened(statement: string): string {
+  if (statement.length <= MAX_CHARACTERS) return statement;
+  return `${statement.slice(0, MAX_CHARACTERS / 2)} … ${statement.slice(-MAX_CHARACTERS / 2)}`;
 }
 
 const MAX_CHARACTERS = 4_096;
+/** An account that has used its quota can send statements without a limit, so their number must not fill the log. */
+const QUOTA_EXCEEDED = 201;

@@ -20,15 +20,17 @@ export interface QuorumDeps extends Pick<Store, 'insertsEndWithinMs'>, Required<
 export async function changeQuorum(deps: QuorumDeps, shard: string, quorum: number): Promise<void> {
   const { quorums, nodes, insertsEndWithinMs } = deps;
   await quorums.refresh();
-  if (quorums.list().some((each) => each.shard === shard && each.quorum === quorum)) return;
+  const current = quorums.list().find((each) => each.shard === shard);
+  if (current?.quorum === quorum) return;
   const isLowered = quorum < quorums.fullQuorumOf(shard);
   if (!isLowered) await requireCompleteReplicas(deps, shard, quorum);
+  const unavailable = isLowered ? (current?.replicas ?? 1) - quorum : 0;
   const delayMs = QUORUM_VALID_MS + (isLowered ? 0 : insertsEndWithinMs);
   await deps.insertSelect(
     `INSERT INTO ${SHARD_QUORUMS} (shard, version, quorum, takes_effect_at)
      SELECT ${quoted(shard)}, max(version) + 1, ${quorum}, now64(3) + toIntervalMillisecond(${delayMs})
      FROM ${SHARD_QUORUMS} WHERE shard = ${quoted(shard)}`,
-    { insert_quorum: isLowered ? 1 : quorumOf(nodes().length) },
+    { insert_quorum: quorumOf(nodes().length - unavailable) },
   );
   await quorums.refresh();
 }
