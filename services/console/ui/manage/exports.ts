@@ -7,27 +7,24 @@ import { type Field, FormDialog, type Values } from '../form.ts';
 import { bytes, count } from '../format.ts';
 import { type Column, DocsLink, html, Table, Time } from '../html.ts';
 import { request } from '../request.ts';
-import { show, useGet } from '../resource.ts';
 import type { FormProps } from './entityForm.ts';
 
-/** Short, because the table shows the progress of running exports. */
-const REFRESH_MS = 3_000;
 const PATH = '/admin/exports';
 
-export function Exports({ projects }: { projects: readonly ProjectOutput[] }): VNode {
+export function Exports(props: {
+  projects: readonly ProjectOutput[];
+  exports: readonly ExportOutput[];
+  onChange: () => void;
+}): VNode {
+  const { projects, exports, onChange } = props;
   const [opened, setOpened] = useState<'new' | ExportOutput>();
-  const exports = useGet<ExportOutput[]>(PATH, REFRESH_MS);
   const names = new Map(projects.map(({ id, name }) => [id, name]));
-  const form = { onClose: () => setOpened(undefined), onChange: exports.refresh };
+  const form = { onClose: () => setOpened(undefined), onChange };
   return html`<div class="part">
     <div class="part-head"><h2>Exports</h2><${DocsLink} path="docs/querying.md#files">About exports<//>
       <button class="plain" disabled=${projects.length === 0} onClick=${() => setOpened('new')}>New export</button></div>
-    ${show(
-      exports,
-      (all) => html`<${Table} label="Exports" rows=${all.filter(({ projectId }) => names.has(projectId))}
-        columns=${columnsOf(names, setOpened)}
-        whenEmpty="No export yet. An export writes the rows of a project to files in an S3 bucket, once or on a schedule." />`,
-    )}
+    <${Table} label="Exports" rows=${exports.filter(({ projectId }) => names.has(projectId))} columns=${columnsOf(names, setOpened)}
+      whenEmpty="No export yet. An export writes the rows of a project to files in an S3 bucket, once or on a schedule." />
     ${opened === 'new' && html`<${ExportForm} ...${form} projects=${projects} />`}
     ${opened !== undefined && opened !== 'new' && html`<${DeleteExportForm} ...${form} job=${opened} />`}
   </div>`;

@@ -1,5 +1,6 @@
 /** The page on which operators create and change tenants, projects, tokens, readers, and exports, and send test events. */
 import type { ProjectOutput, ReaderOutput, TenantOutput, TokenOutput } from '@questlog/schemas/http/admin';
+import type { ExportOutput } from '@questlog/schemas/http/export';
 import type { ComponentChildren, VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Field, Values } from '../form.ts';
@@ -19,6 +20,7 @@ interface Entities {
   readonly tenants: readonly TenantOutput[];
   readonly tokens: readonly TokenOutput[];
   readonly readers: readonly ReaderOutput[];
+  readonly exports: readonly ExportOutput[];
 }
 
 type Opened =
@@ -34,12 +36,13 @@ type Open = (opened: Opened) => void;
 
 const REFRESH_MS = 10_000;
 async function loadEntities(signal: AbortSignal): Promise<Entities> {
-  const [tenants, tokens, readers] = await Promise.all([
+  const [tenants, tokens, readers, exports] = await Promise.all([
     get<TenantOutput[]>('/admin/tenants', signal),
     get<TokenOutput[]>('/admin/tokens', signal),
     get<ReaderOutput[]>('/admin/readers', signal),
+    get<ExportOutput[]>('/admin/exports', signal),
   ]);
-  return { tenants, tokens, readers };
+  return { tenants, tokens, readers, exports };
 }
 
 export function Manage(page: PageProps): VNode {
@@ -84,7 +87,7 @@ function Lists(props: PageProps & Entities & { onChange: () => void }): VNode {
     <${Section} title="Readers" docs="docs/operating/kafka.md#accounts-of-studios" action="New reader" isOff=${tenants.length === 0} onAction=${() => setOpened({ kind: 'reader' })}
       rows=${readers} columns=${readerColumns(tenantNames, projectNames, setOpened)}
       whenEmpty="No reader yet. A reader is an account of ClickHouse that sees only the rows of one tenant or project." />
-    <${Exports} projects=${projects} />
+    <${Exports} projects=${projects} exports=${props.exports} onChange=${props.onChange} />
     ${opened && dialogOf(opened, { ...props, projects, onClose: () => setOpened(undefined), onMade: setSecret })}
     ${secret && html`<${Secret} ...${secret} onClose=${() => setSecret(undefined)} />`}`;
 }
