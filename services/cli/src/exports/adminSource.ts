@@ -5,8 +5,11 @@ import type { AdminEndpoint } from '../connection.ts';
 
 export function adminSource(admin: AdminEndpoint): ExportSource {
   return {
-    plan: (request, after, signal) =>
-      admin.json('planExport', { body: { ...request, after: [...after] }, signal }),
+    plan: ({ format, ...request }, after, signal) => {
+      // Omits the default format, because earlier versions of operations reject a request with the field `format`.
+      const body = { ...request, ...(format !== 'parquet' && { format }), after: [...after] };
+      return admin.json('planExport', { body, signal });
+    },
     read: async (chunk, signal) => {
       const { status, headers, body } = await admin.retried('readExportChunk', { body: chunk, signal });
       if (status === 204 || body === null) return undefined;

@@ -6,6 +6,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { type ExportRequest, type ExportSource, runExport } from '@questlog/runtime/exports/runExport';
 import type { ExportPlan } from '@questlog/schemas/http/export';
 import { expect, onTestFinished, test } from 'vitest';
@@ -48,6 +49,13 @@ test('a folder accepts only exports with the same options, and only its own file
   await expect(run({ ...REQUEST, from: '2026-11-01' })).rejects.toThrow('has an export with from omitted');
   rmSync(join(folder, 'manifest.json'));
   await expect(run()).rejects.toThrow('has files but neither manifest.json nor plan.json');
+});
+
+test('a request for a plan omits the default format, which operations of an earlier version does not know', async () => {
+  const plans: object[] = [];
+  const { run } = await anExport(undefined, (body) => plans.push(JSON.parse(body)));
+  await run({ ...REQUEST, format: 'parquet' });
+  expect(plans).toEqual([expect.not.objectContaining({ format: expect.anything() })]);
 });
 
 test('a project is a UUID, so that its folder is inside the output folder', async () => {
@@ -123,11 +131,16 @@ function aRefreshedFolder() {
   return { run, files, folder, chunk };
 }
 
-async function anExport(sendChunk = (response: ServerResponse) => void response.end('1\n2')) {
-  const server = createServer((request, response) => {
-    request.resume();
-    if (request.url?.endsWith('/plan')) response.end(JSON.stringify(PLAN));
-    else {
+async function anExport(
+  sendChunk = (response: ServerResponse) => void response.end('1\n2'),
+  onPlan: (body: string) => void = () => {},
+) {
+  const server = createServer(async (request, response) => {
+    const body = await text(request);
+    if (request.url?.endsWith('/plan')) {
+      onPlan(body);
+      response.end(JSON.stringify(PLAN));
+    } else {
       response.writeHead(200, { 'Questlog-Export-Rows': '1', 'Questlog-Export-State': '1.0' });
       sendChunk(response);
     }
