@@ -60,6 +60,14 @@ test('records the rejection of a body with an invalid id', async () => {
   expect((await records()).map(({ status }) => status)).toEqual([null, 400]);
 });
 
+test('records the first value of a repeated query parameter, which is the value that a route uses', async () => {
+  const { patchWithQuery, records } = await aTenant();
+  expect(await patchWithQuery('force=true&force=false&dry=1')).toBe(415);
+  expect((await records()).map(({ body }) => JSON.parse(body ?? '{}'))).toEqual(
+    Array(2).fill({ force: 'true', dry: '1' }),
+  );
+});
+
 async function aTenant() {
   const whole = await aLog();
   await whole.ensureTopics([TOPICS.directory, TOPICS.schemas, TOPICS.audit].map((name) => topicSpec(name)));
@@ -112,6 +120,8 @@ async function aTenant() {
       const asked = { method: 'PATCH', headers, body: JSON.stringify({ ...more, name }) };
       return (await fetch(`http://127.0.0.1:${port}/admin/tenants/${id}`, asked)).status;
     },
+    patchWithQuery: async (query: string): Promise<number> =>
+      (await fetch(`http://127.0.0.1:${port}/admin/tenants/${id}?${query}`, { method: 'PATCH' })).status,
     records: async (): Promise<AuditEntry[]> => {
       const codec = await createCodec(registry, auditEntry);
       return Promise.all(

@@ -114,9 +114,12 @@ async function startChange(
   return { asked: startEntry, answered: endEntry };
 }
 
-/** Returns the query parameters of a request. Undefined if there are none. */
+/**
+ * Returns the query parameters of a request. Undefined if there are none. Of a repeated parameter, returns the first value, because
+ * `firstQuery` gives this value to the routes.
+ */
 function parametersOf({ querystring }: Context): object | undefined {
-  return querystring === '' ? undefined : Object.fromEntries(new URLSearchParams(querystring));
+  return querystring === '' ? undefined : Object.fromEntries([...new URLSearchParams(querystring)].reverse());
 }
 
 function codeOf(error: unknown): ProblemCode {
