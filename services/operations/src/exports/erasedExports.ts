@@ -21,11 +21,16 @@ function isErasedBy(
   return isInScope && (hiddenAt === null || hiddenAt > job.createdAt - MAX_CLOCK_DIFFERENCE_MS);
 }
 
-/** Returns the erasures whose rows the files of the export can still contain, including erasures that have not hidden their rows. */
+/**
+ * Returns the erasures whose rows the files of the export can still contain, including erasures that have not hidden their rows
+ * yet. Omits erasures that failed before they hid their rows, because such an erasure never continues.
+ */
 export function notCompared(directory: ExportedData, job: Export): Erasure[] {
   return [...directory.erasures.values()].filter(
     (erasure) =>
-      isErasedBy(directory, erasure, job) && !erasure.exports?.some(({ exportId }) => exportId === job.id),
+      isErasedBy(directory, erasure, job) &&
+      !(erasure.state === 'failed' && erasure.hiddenAt === null) &&
+      !erasure.exports?.some(({ exportId }) => exportId === job.id),
   );
 }
 
@@ -40,11 +45,14 @@ export function erasedExports(
   erasure: ErasedScope,
 ): ErasureOutput['receipt']['exports'] {
   const { exports: compared = [], abandonedExports = [] } = erasure;
+  const isCompared = (id: string) => compared.some(({ exportId }) => exportId === id);
   const waiting = [...directory.exports.values()].filter(
-    (job) => isErasedBy(directory, erasure, job) && !compared.some(({ exportId }) => exportId === job.id),
+    (job) => isErasedBy(directory, erasure, job) && !isCompared(job.id),
   );
-  // An export still exists if the process has stopped before it deleted the abandoned export.
-  const abandoned = abandonedExports.filter(({ exportId }) => !directory.exports.has(exportId));
+  // After an interrupted forced deletion, an abandoned export still exists, and its next run compares the files.
+  const abandoned = abandonedExports.filter(
+    ({ exportId }) => !directory.exports.has(exportId) && !isCompared(exportId),
+  );
   return [
     ...compared.map(({ exportId: id, comparedAt, rewritten, planId, names }) => ({
       ...{ id, path: directory.exports.get(id)?.path ?? null, problem: null },
@@ -56,7 +64,7 @@ export function erasedExports(
     })),
     ...abandoned.map(({ exportId: id, path, files, rows, abandonedAt }) => ({
       ...{ id, path, ...NOT_COMPARED },
-      problem: `the export was deleted with \`force\` at ${new Date(abandonedAt).toISOString()}; ${files} files with ${rows} rows stay in the folder`,
+      problem: `the export was deleted with \`force\` at ${new Date(abandonedAt).toISOString()}; ${files} files with ${rows} rows of the last complete run, and possibly files of an unfinished run, stay in the folder`,
     })),
   ];
 }

@@ -40,6 +40,27 @@ test('an export cannot be deleted before its files were compared after an erasur
   expect(directory.current.exports.has(id)).toBe(false);
 });
 
+test('an erasure that failed before it hid rows does not prevent the deletion of an export', async () => {
+  const { directories, create, remove } = await processes();
+  const [directory] = directories;
+  const { id } = await create(0);
+  const failed = anErasure({ tenantId, projectId, sessions: [], hiddenAt: null, state: 'failed' });
+  await directory.put('erasure', failed.id, failed);
+  await remove(id);
+  expect(directory.current.exports.has(id)).toBe(false);
+});
+
+test('a receipt lists an export once if a run compared its files after an interrupted forced deletion', async () => {
+  const { directories } = await processes();
+  const exportId = randomUUID();
+  const erasure = anErasure({
+    ...{ tenantId, projectId, sessions: [], hiddenAt: NOW_MS, state: 'done' },
+    exports: [{ exportId, comparedAt: NOW_MS + 2, rewritten: 0, planId: randomUUID(), names: [] }],
+    abandonedExports: [{ exportId, path: 's3://bucket/games', files: 3, rows: 70, abandonedAt: NOW_MS + 1 }],
+  });
+  expect(erasedExports(directories[0].current, erasure)).toMatchObject([{ id: exportId, problem: null }]);
+});
+
 test('a forced deletion ends an export whose bucket is gone, and the receipts of the erasures name its folder', async () => {
   const { directories, create, remove } = await processes();
   const [directory] = directories;
@@ -62,7 +83,7 @@ test('a forced deletion ends an export whose bucket is gone, and the receipts of
     return erasure && erasedExports(directory.current, mergeParts(erasure, []));
   };
   const problem =
-    'the export was deleted with `force` at 2026-11-21T00:00:00.000Z; 3 files with 70 rows stay in the folder';
+    'the export was deleted with `force` at 2026-11-21T00:00:00.000Z; 3 files with 70 rows of the last complete run, and possibly files of an unfinished run, stay in the folder';
   for (const { id: erasureId } of affected)
     expect(receipt(erasureId)).toEqual([
       { id, path, problem, comparedAt: null, rewritten: 0, planId: null, names: [] },
