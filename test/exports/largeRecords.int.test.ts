@@ -52,3 +52,35 @@ test('a chunk has at most 40 MiB of large records, and ClickHouse writes it in e
     expect((await buffer(content)).length).toBeGreaterThan((rows * PAYLOAD_BYTES) / 2);
   }
 });
+
+test.each([
+  ['events', 'event_type', `repeat('k', ${PAYLOAD_BYTES})`],
+  ['reports', 'title', `repeat('t', ${PAYLOAD_BYTES})`],
+  ['reports', 'event_ids', `arrayWithConstant(intDiv(${PAYLOAD_BYTES}, 40), generateUUIDv4())`],
+  [
+    ...(['reports', 'attachments'] as const),
+    `arrayWithConstant(intDiv(${PAYLOAD_BYTES}, 700), (generateUUIDv4(), '', 'f', 'm', toUInt64(1), 'stored'))`,
+  ],
+] as const)(
+  'a plan of %s limits the size of a chunk with large values of %s',
+  async (kind, column, value) => {
+    const { store } = await emptyTables();
+    const [tenantId, id, logId] = [randomUUID(), randomUUID(), randomUUID()];
+    const { topic, table } = PROJECTED[kind];
+    const count = 100;
+    await store.command(
+      `INSERT INTO ${table} (tenant_id, project_id, id, received_at, ${column}, log_id, log_partition, log_offset)
+     SELECT '${tenantId}', '${id}', generateUUIDv4(), '2026-11-01', ${value}, '${logId}', 0, number
+     FROM numbers(${count}) SETTINGS max_block_size = 10`,
+    );
+    await store.command(
+      `INSERT INTO projected_offset_versions (log_id, topic, partition, table_name, table_uuid, generation, next_offset)
+     SELECT '${logId}', '${topic}', 0, name, uuid, 1, 1000 FROM system.tables
+     WHERE database = currentDatabase() AND name = '${table}'`,
+    );
+    const request = { kind, format: 'ndjson', from: null, to: null } as const;
+    const { chunks } = await planExport(store, { tenantId, id }, request, []);
+    expect(chunks.reduce((sum, { rows }) => sum + rows, 0)).toBe(count);
+    expect(Math.max(...chunks.map(({ rows }) => rows)) * PAYLOAD_BYTES).toBeLessThanOrEqual(16 * MIB);
+  },
+);

@@ -1,4 +1,7 @@
-/** Nodes of a ClickHouse cluster, the shard of each log partition, and the quorum of each shard, in the form of `/admin/clickhouse`. */
+/**
+ * Nodes of a ClickHouse cluster, the shard of each log partition, and the quorum of each shard, in the form of
+ * `/admin/clickhouse`.
+ */
 import Type, { type Static } from 'typebox';
 import { Nullable, Timestamp } from './fields.ts';
 

@@ -34,7 +34,9 @@ export function notCompared(directory: ExportedData, job: Export): Erasure[] {
   );
 }
 
-/** Returns the erasures of `notCompared` that have hidden their rows. A run of the export can remove the rows of these erasures. */
+/**
+ * Returns the erasures of `notCompared` that have hidden their rows. A run of the export can remove the rows of these erasures.
+ */
 export function removable(directory: ExportedData, job: Export): Erasure[] {
   return notCompared(directory, job).filter(({ hiddenAt }) => hiddenAt !== null);
 }

@@ -27,6 +27,14 @@ test('a file is stored completely if it is larger or smaller than the files befo
   );
 });
 
+test('a file that needs too much memory is rejected, and the server receives nothing', async () => {
+  const { folder, bodies } = await aBucketFolder();
+  const piece = Buffer.alloc(256 * 1024 * 1024 + 1);
+  const large = new MeasuredContent(Readable.from([piece]), new AbortController().signal);
+  await expect(folder.store('day/1.csv', large, FACTS)).rejects.toThrow('day/1.csv has more than 256 MiB');
+  expect(bodies).toEqual([]);
+});
+
 const FACTS = { rows: 2, state: '2.0' };
 
 function content(...pieces: readonly string[]): MeasuredContent {

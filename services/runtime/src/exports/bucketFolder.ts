@@ -40,7 +40,7 @@ export async function openBucketFolder(
       return { rows: Number(rows), bytes: object.bytes, sha256, state };
     },
     store: async (name, measured, { rows, state }) => {
-      const content = await memory.read(measured.stream);
+      const content = await memory.read(name, measured.stream);
       const { sha256, bytes } = measured.measured();
       await beforeChange();
       await objects.put(name, { content, sha256, metadata: { rows: `${rows}`, state, sha256 } });
@@ -51,16 +51,20 @@ export async function openBucketFolder(
 
 /** Larger than most files. The system gives a process only the part of the memory that the process uses. */
 const FIRST_BYTES = 32 * 1024 * 1024;
+/** Much larger than every file of a plan, because a plan limits the estimated size of a file to about 64 MiB. */
+const MAX_BYTES = 256 * 1024 * 1024;
 
 /** Memory of one file. Every file uses the same memory, because freed memory stays in use until the next garbage collection. */
 class FileMemory {
   #memory = Buffer.allocUnsafeSlow(FIRST_BYTES);
 
-  /** Returns the content of a stream. The content is valid until the next call. */
-  async read(stream: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  /** Returns the content of the file `name` from a stream. The content is valid until the next call. */
+  async read(name: string, stream: AsyncIterable<Uint8Array>): Promise<Buffer> {
     let length = 0;
     for await (const piece of stream) {
       const end = length + piece.length;
+      if (end > MAX_BYTES)
+        throw new Error(`${name} has more than 256 MiB, so it cannot be written to a bucket`);
       if (end > this.#memory.length) {
         const larger = Buffer.allocUnsafeSlow(2 * end);
         this.#memory.copy(larger, 0, 0, length);

@@ -13,8 +13,8 @@ export interface QuorumDeps extends Pick<Store, 'insertsEndWithinMs'>, Required<
 }
 
 /**
- * Adds a row to `shard_quorums`, unless the shard already has this quorum. A lowered quorum takes effect when each process has read the
- * row. A restored quorum takes effect later, because an insert with the lowered quorum can still be running.
+ * Adds a row to `shard_quorums`, unless the shard already has this quorum. A lowered quorum takes effect when each process has
+ * read the row. A restored quorum takes effect later, because an insert with the lowered quorum can still be running.
  * @throws Unavailable if the quorum is restored, and too few replicas have all rows
  */
 export async function changeQuorum(deps: QuorumDeps, shard: string, quorum: number): Promise<void> {
