@@ -11,8 +11,7 @@ const INTRODUCTION = `Every run checks the promises in [the summary](../reliabil
 processes of each service. Twelve clients send events at half of their maximum rate. A run injects a fault, and then compares every response
 with the tables and topics. The column \`passed\` has the passed, required, and failed runs.
 
-\`npm run test:faults -- --row NAME --seed N\` repeats a run. Before 2026-11-30, many runs injected several faults in turn, and then
-a failed check counted for each fault.`;
+\`npm run test:faults -- --row NAME --seed N\` repeats a run. Before 2026-11-30, many runs injected several faults. A failed check counted for each of these faults.`;
 
 /** Text before the rows of a group. */
 const NOTES: Readonly<Record<string, string>> = {
@@ -59,17 +58,13 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
   [
     '6626bce614',
     'not ready within 120000 ms',
-    'the machine was overloaded: 14 processes ran at the same time, and the new processes were not ready within 120 s.',
+    'the machine was overloaded: processes were not ready within 120 s.',
   ],
-  [
-    '4f3f293a36',
-    'there is a dead letter',
-    'the check of the stream appended records to the stream, and running services could not read these records.',
-  ],
+  ['4f3f293a36', 'there is a dead letter', 'the test appended records that running services could not read.'],
   [
     '6626bce614',
     'erase-without-replica: erased rows are left',
-    'the test compared the number 0 with a text, and expected that `verify` does not count erased events.',
+    'the test expected that `verify` does not count erased events.',
   ],
   [
     'd71508ae81',
