@@ -177,7 +177,7 @@ function alter(relation: Relation, clause: string, path: string): void {
     const { name = '', text = '' } = told;
     const column = columns.get(name);
     columns.set(name, { type: column?.type ?? '', comment: text });
-  } else if (!/^(?:MODIFY SETTING|ADD INDEX|MATERIALIZE INDEX) /.test(clause)) {
+  } else if (!/^(?:MODIFY SETTING|ADD INDEX) /.test(clause)) {
     throw new Error(`${path}: the reference does not know the clause ${clause}`);
   }
 }
