@@ -13,8 +13,8 @@ import { type Bench, expireEvents, openBench } from '@questlog/projector/testing
 import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
 import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
 import { openStore, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
-import { kafkaClient } from '@questlog/runtime/log/kafka/client/kafkaClient';
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
+import { deleteRecords } from '@questlog/runtime/log/kafka/testing/deleteTopics';
 import { engines, type S3Bucket } from '@questlog/runtime/log/kafka/testing/engines';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { pause } from '@questlog/runtime/process/waiting';
@@ -242,7 +242,7 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     const linksAt = (ingest: Service) => async () =>
       (await onto(game.project, ingest).get(`/v1/reports/${reportId}`)).json().links ?? [];
     await eventually(linksAt(oldIngest), ({ length }) => length === 20, 60_000);
-    await expireTopic(brokers, deployment.prefix + TOPICS.events);
+    await deleteRecords(brokers, deployment.prefix + TOPICS.events);
 
     const [adminPort = 0] = await freePorts(1);
     const settings = {
@@ -396,22 +396,6 @@ async function aGame(ingest: Service) {
       isOver = true;
     },
   };
-}
-
-/** Deletes the records of a topic, as Kafka deletes records that are older than its retention. */
-async function expireTopic(brokers: string, topic: string): Promise<void> {
-  const admin = kafkaClient(
-    { brokers: brokers.split(','), clientId: 'questlog-tests' },
-    silentLogger,
-  ).admin();
-  await admin.connect();
-  try {
-    const ends = await admin.fetchTopicOffsets(topic);
-    const partitions = ends.map(({ partition, high }) => ({ partition, offset: high }));
-    await admin.deleteTopicRecords({ topic, partitions });
-  } finally {
-    await admin.disconnect();
-  }
 }
 
 /** Returns the storage policy of the page, with a path of the node in the bucket. */

@@ -34,11 +34,9 @@ type Metrics = OperationsContext['metrics'];
 
 function reset(metrics: Metrics): void {
   const { replicaReachable, replicaReadOnly, replicaWithoutKeeper, replicaLag, replicaQueue } = metrics;
-  for (const gauge of [replicaReachable, replicaReadOnly, replicaWithoutKeeper, replicaLag, replicaQueue])
-    gauge.reset();
-  metrics.replicaClockDifference.reset();
-  metrics.shardUsable.reset();
-  metrics.shardQuorumLowered.reset();
+  const { replicaClockDifference, shardUsable, shardQuorumLowered } = metrics;
+  const ofReplicas = [replicaReachable, replicaReadOnly, replicaWithoutKeeper, replicaLag, replicaQueue];
+  for (const gauge of [...ofReplicas, replicaClockDifference, shardUsable, shardQuorumLowered]) gauge.reset();
 }
 
 function setReplica(metrics: Metrics, { node, state }: Replica): void {

@@ -115,8 +115,8 @@ async function startChange(
 }
 
 /**
- * Returns the query parameters of a request. Undefined if there are none. Of a repeated parameter, returns the first value,
- * because `firstQuery` gives this value to the routes.
+ * Returns the query parameters of a request. Undefined if there are none. If a parameter is repeated, returns its
+ * first value, because `firstQuery` gives this value to the routes.
  */
 function parametersOf({ querystring }: Context): object | undefined {
   return querystring === '' ? undefined : Object.fromEntries([...new URLSearchParams(querystring)].reverse());

@@ -1,5 +1,4 @@
 /** Reports the statements of studios' accounts, so that an operator can see which account read which data. */
-
 import { maskQuoted } from '../engine/sqlText.ts';
 import { fromEngine } from './httpErrors.ts';
 import type { RequestHead } from './requestParsing.ts';

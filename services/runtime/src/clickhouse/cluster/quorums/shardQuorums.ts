@@ -15,7 +15,7 @@ interface QuorumChange {
   readonly takesEffectAtMs: string;
 }
 
-/** Of two changes at the same time, the higher quorum applies, because it is the last row of its shard. */
+/** If two changes have the same version, the higher quorum applies, because its row is the last row of the shard. */
 const SELECT_CHANGES = `SELECT shard, version, quorum, toUnixTimestamp64Milli(takes_effect_at) AS takesEffectAtMs
   FROM ${SHARD_QUORUMS} ORDER BY shard, version, quorum`;
 
