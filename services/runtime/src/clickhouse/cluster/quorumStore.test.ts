@@ -61,6 +61,12 @@ test('rows that only one replica has do not count', async () => {
   await expect(read(store)).rejects.toThrow('the replicas of shard 1 have different rows');
 });
 
+test('reads again if an insert takes effect between the reads of two replicas', async () => {
+  const reads = [[], [{ id: 1 }]];
+  const late: Store = { ...aReplica([]), query: async <Row>() => (reads.shift() ?? []) as Row[] };
+  expect(await read(storeOf(aReplica([{ id: 1 }]), late))).toEqual([{ id: 1 }]);
+});
+
 test('with a lowered quorum, one replica is enough, but replicas that answer must have equal rows', async () => {
   const silent: Store = { ...aReplica([]), query: () => new Promise(() => {}) };
   const here = aReplica([{ id: 1 }]);

@@ -62,10 +62,12 @@ export function quorumStore(set: ReplicaSet): Store {
       const localSql = renamed(sql);
       const tables = tablesIn(localSql, set.tablesOf);
       if (tables.length === 0) return await onAnyReplica((store) => store.query(localSql, params, settings));
-      return await onQuorum(set, async (store) => {
-        await syncTables(store, tables);
-        return await store.query(localSql, params, settings);
-      });
+      return await readAgainIfDifferent(() =>
+        onQuorum(set, async (store) => {
+          await syncTables(store, tables);
+          return await store.query(localSql, params, settings);
+        }),
+      );
     },
     queryRaw: (sql, ...more) => onOneReplica((store) => store.queryRaw(renamed(sql), ...more)),
     stream: (sql, ...more) => onOneReplica((store) => store.stream(renamed(sql), ...more)),
@@ -104,6 +106,25 @@ export function tablesIn(sql: string, tablesOf: ReplicaSet['tablesOf']): string[
  * this time for a second replica, to compare the answers.
  */
 const SLOW_REPLICA_MS = 500;
+
+/** Maximum number of reads. The rows of the replicas can differ because an insert takes effect during a read. */
+const MAX_READS = 3;
+
+class DifferentRows extends Unavailable {
+  constructor(replicaSet: string) {
+    super(`ClickHouse: the replicas of ${replicaSet} have different rows`);
+  }
+}
+
+async function readAgainIfDifferent<Row>(read: () => Promise<Row[]>): Promise<Row[]> {
+  for (let reads = 1; ; reads++) {
+    try {
+      return await read();
+    } catch (error) {
+      if (!(error instanceof DifferentRows) || reads === MAX_READS) throw error;
+    }
+  }
+}
 
 /** Returns the rows that a quorum of replicas returns. Asks more replicas only if a replica fails or is slow. */
 async function onQuorum<Row>(
@@ -148,8 +169,7 @@ async function onQuorum<Row>(
       { cause },
     );
   }
-  if (others.some((rows) => !isDeepStrictEqual(sorted(rows), sorted(first))))
-    throw new Unavailable(`ClickHouse: the replicas of ${name} have different rows`);
+  if (others.some((rows) => !isDeepStrictEqual(sorted(rows), sorted(first)))) throw new DifferentRows(name);
   return first;
 }
 
