@@ -4,11 +4,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { TestProject } from '../e2e/builders.ts';
 import type { Answer, Product } from '../e2e/product.ts';
-import { KillClient } from '../faults/killClient.ts';
+import { type ClientOptions, KillClient } from '../faults/killClient.ts';
 import { SentLedger, sha256Of } from '../faults/ledger.ts';
 import { type Random, seeded } from '../faults/seeded.ts';
 
-export interface LoadOptions {
+export interface LoadOptions extends Pick<ClientOptions, 'repeatsLenient'> {
   readonly projects: readonly TestProject[];
   readonly reach: Pick<Product, 'request'>;
   readonly random: Random;
@@ -142,8 +142,8 @@ export class Load {
       const random = seeded(this.#random.between(0, 2 ** 31));
       const name = `${this.#renewals}-${number}-${i}`;
       const [mayOmitSession, maxBatch] = [number > 0, MAX_BATCH];
-      const { shiftMs } = this.#options;
-      const of = { name, tenantId, projectId, token, mayOmitSession, maxBatch, shiftMs, random };
+      const { shiftMs, repeatsLenient = true } = this.#options;
+      const of = { name, tenantId, projectId, token, mayOmitSession, maxBatch, shiftMs, repeatsLenient, random };
       return new KillClient({ ...of, ledger: this.ledger });
     });
   }

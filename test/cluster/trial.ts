@@ -43,6 +43,7 @@ const WITHIN_MS = 180_000;
 /**
  * @param env the additional settings of all services.
  * @param shiftMs the difference between the clocks of the games and the correct time, in milliseconds.
+ * @param repeatsLenient false if the games send each lenient request only once.
  * @param entry the path of the entry point if the services run another version.
  * @param own the deployment if it is not a deployment of `engines` with `env`.
  */
@@ -53,11 +54,13 @@ export async function startTrial(
   {
     env = {},
     shiftMs = 0,
+    repeatsLenient = true,
     entry,
     own,
   }: {
     readonly env?: Readonly<Record<string, string>>;
     readonly shiftMs?: number;
+    readonly repeatsLenient?: boolean;
     readonly entry?: string;
     readonly own?: Deployment;
   } = {},
@@ -83,7 +86,7 @@ export async function startTrial(
   const [ingest] = deployment.running('ingest') as [Service];
   for (const options of PROJECTS) projects.push(await aProject(ingest, options));
   await waitForAllIngests(deployment, projects);
-  const load = new Load({ projects, reach: deployment, random: seeded(seed), shiftMs });
+  const load = new Load({ projects, reach: deployment, random: seeded(seed), shiftMs, repeatsLenient });
   // Adds the first session of each project to the ledger.
   for (const { sessionId, projectId } of projects) {
     load.ledger.sessions.set(sessionId, { projectId, isAcknowledged: true });

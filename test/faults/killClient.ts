@@ -21,6 +21,8 @@ export interface ClientOptions {
   readonly maxBatch?: number;
   /** Offset of the client's clock, which the keys contain, in milliseconds. */
   readonly shiftMs?: number;
+  /** False if the client sends each lenient request only once. */
+  readonly repeatsLenient?: boolean;
   readonly random: Random;
   readonly ledger: SentLedger;
 }
@@ -90,8 +92,9 @@ export class KillClient {
 
   /** Sends a request. False if the product was killed; then the request may or may not be stored. */
   async #send(product: Played, request: SentRequest): Promise<boolean> {
-    const { ledger } = this.#options;
-    if (request.key !== undefined) this.#unfinished = request;
+    const { ledger, repeatsLenient = true } = this.#options;
+    const canRepeat = request.key !== undefined && (repeatsLenient || !request.isLenient);
+    if (canRepeat) this.#unfinished = request;
     const answer = await this.#post(product, '/v1/ingest/events', request.body, {
       ...(request.key === undefined ? {} : { 'Idempotency-Key': request.key }),
       ...(request.isLenient ? { Prefer: 'handling=lenient' } : {}),
@@ -107,8 +110,7 @@ export class KillClient {
       request,
       elements.slice(0, elements.length - (request.isLenient ? 1 : 0)).map(({ id }) => id),
     );
-    if (request.key !== undefined)
-      this.#remembered[this.#options.random.between(0, MAX_REMEMBERED - 1)] = request;
+    if (canRepeat) this.#remembered[this.#options.random.between(0, MAX_REMEMBERED - 1)] = request;
     return true;
   }
 

@@ -47,6 +47,8 @@ export interface Ground {
   readonly entry?: string;
   /** Offset of the clocks of services and games, in milliseconds. Undefined if they use this machine's clock. */
   readonly shiftMs?: number;
+  /** False if the games send each lenient request only once. */
+  readonly repeatsLenient?: boolean;
   /** Time at which a month ends by those clocks, by this machine's clock. */
   readonly endsAtMs?: number;
   end(): Promise<void>;
