@@ -143,7 +143,17 @@ export class Load {
       const name = `${this.#renewals}-${number}-${i}`;
       const [mayOmitSession, maxBatch] = [number > 0, MAX_BATCH];
       const { shiftMs, repeatsLenient = true } = this.#options;
-      const of = { name, tenantId, projectId, token, mayOmitSession, maxBatch, shiftMs, repeatsLenient, random };
+      const of = {
+        name,
+        tenantId,
+        projectId,
+        token,
+        mayOmitSession,
+        maxBatch,
+        shiftMs,
+        repeatsLenient,
+        random,
+      };
       return new KillClient({ ...of, ledger: this.ledger });
     });
   }
