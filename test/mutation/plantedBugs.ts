@@ -318,8 +318,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'rows of one replica count as stored',
     lost: 'events are lost with the only replica that had them',
     file: QUORUM_STORE,
-    text: 'return await onQuorum(set, async (store) => {',
-    by: 'return await onAnyReplica(async (store) => {',
+    text: 'onQuorum(set, async (store) => {',
+    by: 'onAnyReplica(async (store) => {',
     tests: [QUORUM_STORE_TEST],
   },
   {
