@@ -22,9 +22,9 @@ test('computes the cost of 1 % from the cost of 10 %, and judges the upper limit
     const rows = [{ ...SHAPE, ...tracesCost(sampled.map(aRound)) }];
     return tracesReport({ run: { ...FACTS, seconds: 1, runs: 2 }, unsampledMicros: 0.1, rows });
   };
-  const reached = report(20, 20);
-  expect(reached).toContain('| 20 (20 to 20) | 1.0020 (1.0020 to 1.0020) |');
-  expect(reached).toContain('reached. The cost of 1 % is a tenth of the cost of 10 %, and at most 0.3 %.');
+  expect(report(20, 20)).toContain(
+    ' reached. The cost of 1 % is a tenth of the cost of 10 %, and at most 0.3 %.',
+  );
   expect(report(0, 500)).toContain(
     'not proven. The cost of 1 % is a tenth of the cost of 10 %, and at most 5.1 %.',
   );
