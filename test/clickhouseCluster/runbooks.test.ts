@@ -48,6 +48,8 @@ const DAY_MS = 24 * 60 * 60_000;
 /** Keeper ends the session of a killed node after 6 s. */
 const SESSION_ENDS_WITHIN_MS = 30_000;
 
+const SESSIONS_OF_KEEPER = "SELECT value AS sessions FROM system.metrics WHERE metric = 'ZooKeeperSession'";
+
 await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) => {
   const folder = mkdtempSync(join(tmpdir(), 'questlog-cluster-runbooks-'));
   const backups = join(folder, 'backups');
@@ -128,6 +130,7 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     await one.close();
   }
 
+  const allHosts = (): string => [...cluster.nodes.keys()].map(hostOf).join(' ');
   const nodesOf = (shard: number): number[] => [2 * shard - 2, 2 * shard - 1];
 
   const isRunning = (node: number): Promise<boolean> =>
@@ -317,6 +320,33 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     await followNodeLost(0, [only], stopped, { SHARD: '2', REPLICA: 'replica1' });
     await store.changeQuorum?.('2', 2);
     bench.loseOffsets();
+    await expectEachEventOnce();
+  });
+
+  test('a Keeper that has lost its data gets the parts of all nodes again', async ({ skip }) => {
+    if (faults === undefined) return skip('this cluster cannot be broken');
+    const { kill, loseDisk, start: startMember } = faults;
+    const nodes = [...cluster.nodes.keys()];
+    let started: Promise<void> | undefined;
+    const hands: Hands = {
+      loseKeeper: () => loseDisk('keeper'),
+      startKeeper: async () => {
+        await Promise.all(nodes.map(kill));
+        await startMember('keeper');
+        // Waits until the tables accept inserts, which needs the next step of the runbook.
+        started = startMember(...nodes);
+        for (const node of nodes)
+          await expect
+            .poll(() => onNode(node, SESSIONS_OF_KEEPER), { timeout: SESSION_ENDS_WITHIN_MS })
+            .toEqual([{ sessions: '1' }]);
+      },
+      startQuestlog: async () => {
+        await started;
+        await startQuestlog();
+      },
+    };
+    await followPage(pageOf('runbooks/cluster-keeper-lost.md'), hands, environment({ NODES: allHosts() }));
+    await append();
     await expectEachEventOnce();
   });
 

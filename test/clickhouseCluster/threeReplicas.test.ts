@@ -3,6 +3,7 @@
  * event twice.
  */
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { crash } from '@questlog/projector/testing/projectorBench';
 import { INSERTS_START_WITHIN_MS } from '@questlog/runtime/clickhouse/cluster/clusterMembers';
 import type { Insert, Store } from '@questlog/runtime/clickhouse/store';
@@ -16,6 +17,7 @@ import {
 } from './aClickHouseCluster.ts';
 import { ClusterBench } from './clusterBench.ts';
 
+const RUNBOOK = new URL('../../docs/operating/runbooks/cluster-quorum.md', import.meta.url);
 const RECOVERS_WITHIN = { timeout: 90_000 };
 /** Lets a new owner of a partition start at once, because no insert of an earlier owner is running. */
 const WITHOUT_LATE_INSERTS = { insertsEndWithinMs: 0 };
@@ -249,6 +251,19 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await expectNoLag();
     await faults.start('keeper2');
     await on.expectEachEventOnce();
+  });
+
+  // This test is the last test, because the quorum stays lowered.
+  test('after the statement of the runbook, one remaining replica is enough', async () => {
+    const page = readFileSync(RUNBOOK, 'utf8');
+    const statement = /```sql\n(?<sql>[^`]+)```/.exec(page)?.groups?.['sql'] ?? '';
+    await Promise.all([faults.kill(1), faults.kill(2)]);
+    await expect(on.openStore(0)).rejects.toThrow('1 of 2 replicas');
+    await on.command(0, statement);
+    await startProjector(await on.openStore(0));
+    await on.append(5);
+    await expectNoLag();
+    await on.expectEachEventOnce([0]);
   });
 };
 

@@ -13,8 +13,7 @@ const SPREAD_TO_REACH = 0.85;
 
 export const FLAT_WORDS = `measures a small deployment (the base) before and after each larger deployment.
 
-The cache of ingest keeps ${grouped(DEFAULT_BOUNDS.maxWeight)} sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports. Ingest reads
-other sessions from ClickHouse, compares an event with each open report of its session, and appends one record for each partition of a request.`;
+Ingest caches ${grouped(DEFAULT_BOUNDS.maxWeight)} sessions and ${grouped(MAX_OPEN_WINDOWS)} open reports.`;
 
 /** Returns one table with the ratios to the base for all shapes. */
 export function flatReport({ run, base, rows }: FlatResult): string {

@@ -90,7 +90,7 @@ export async function startEmbeddedClickHouse(
     const requests = new Set<Promise<unknown>>();
     const server = createServer(SERVER_OPTIONS, (request, response) => {
       const sent = new Promise((resolve) => response.once('close', resolve));
-      const work = Promise.all([handleRequest(backend, accounts, requests.size, request, response), sent]);
+      const work = Promise.all([handleRequest(backend, accounts, request, response), sent]);
       requests.add(work);
       void work.finally(() => requests.delete(work));
     });

@@ -11,8 +11,8 @@ export const DEFAULT_CONCURRENT_READERS = 1;
 /** Maximum number of concurrent queries if the engine has its own process with sixteen libuv threads. */
 export const PROCESS_CONCURRENT_QUERIES = 8;
 export const PROCESS_CONCURRENT_READERS = 2;
-/** Maximum number of unanswered requests. Further requests are rejected with ClickHouse's error 202. */
-export const MAX_OPEN_REQUESTS = 256;
+/** Maximum number of unanswered requests of a reader's account. Further requests are rejected with ClickHouse's error 202. */
+export const MAX_OPEN_REQUESTS = 64;
 /** No query starts if the unsent results on disk exceed this number of bytes. */
 export const MAX_UNSENT_RESULT_BYTES = 4096 * MiB;
 export const MAX_QUERY_TEXT_BYTES = 16 * MiB;

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { afterEach, expect, test } from 'vitest';
 import { auth } from '../testing/aClickHouse.ts';
+import { MAX_OPEN_REQUESTS } from '../engine/limits.ts';
 import { type Backend, handleRequest } from './requestHandler.ts';
 
 const READER = { username: 'reader', password: 'read-only' };
@@ -19,7 +20,7 @@ async function serve(
 ): Promise<string> {
   const server = createServer((request, response) => {
     prepare(response);
-    void handleRequest(backend as Backend, ACCOUNTS, 1, request, response);
+    void handleRequest(backend as Backend, ACCOUNTS, request, response);
   });
   closers.push(
     () => server[Symbol.asyncDispose](),
@@ -45,6 +46,10 @@ test('an error while sending the error closes the connection, and is reported', 
 /** Returns a backend whose queries take effect when `run` ends and return the result `content`. */
 function aBackend(content: Buffer | Readable, run: (backend: Backend) => void) {
   const released: number[] = [];
+  const admission = {
+    enter: async () => () => {},
+    trackResult: (bytes: number) => () => void released.push(bytes),
+  };
   const backend = {
     engine: {
       ...{ version: '26.7', timezone: 'UTC', normalize: async () => 'SELECT 1' },
@@ -62,13 +67,8 @@ function aBackend(content: Buffer | Readable, run: (backend: Backend) => void) {
         body: { content, bytes: 1_000_000 },
       }),
     },
-    admission: {
-      reader: {
-        enter: async () => () => {},
-        trackResult: (bytes: number) => () => void released.push(bytes),
-      },
-    },
-    readers: new Map<AbortController, { queryId: string }>(),
+    admission: { product: admission, reader: admission },
+    readers: new Map<AbortController, { queryId: string; studio?: { username: string } }>(),
     onRequestFailure: () => {},
   };
   return { backend, released };
@@ -113,4 +113,19 @@ test('the file of a result is closed if the client disconnects before the respon
   const asked = once(get(`${url}/?query=SELECT+1&compress=1`, { headers: auth(READER) }), 'error');
   expect(await asked).toMatchObject([{ code: 'ECONNRESET' }]);
   await expect.poll(() => [content.destroyed, released]).toEqual([true, [1_000_000]]);
+});
+
+test('an account with too many open requests blocks no other account', async () => {
+  const { backend } = aBackend(Buffer.from('1'), () => {});
+  const url = await serve(backend);
+  const ask = async (account: typeof READER) =>
+    await (await fetch(`${url}/?query=SELECT+1`, { headers: auth(account) })).text();
+  const open = (query: { queryId: string; studio?: { username: string } }) => {
+    for (let count = 0; count < MAX_OPEN_REQUESTS; count++) backend.readers.set(new AbortController(), query);
+  };
+  open({ queryId: '', studio: { username: 'studio' } });
+  expect(await ask(READER)).toBe('1');
+  open({ queryId: '' });
+  expect(await ask(READER)).toContain('Too many simultaneous queries. Maximum: 64.');
+  expect(await ask(PRODUCT)).toBe('1');
 });

@@ -30,7 +30,6 @@ export type Backend = Pick<
 export async function handleRequest(
   backend: Backend,
   accounts: Accounts,
-  openRequests: number,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -44,8 +43,11 @@ export async function handleRequest(
     if (/^\/ping\/?(\?|$)/.test(request.url ?? '')) return sendText(response, 'Ok.\n');
     head = readRequestHead(request, authenticate(accounts, readCredentials(request), response));
     if (head.path !== '/') throw exceptions.unknownTable(`There is no ${head.path}, only / and /ping.`);
-    if (head.access === 'reader') backend.readers.set(abandoned, head);
-    if (openRequests > MAX_OPEN_REQUESTS) throw exceptions.tooManyQueries(TOO_MANY_REQUESTS);
+    if (head.access === 'reader') {
+      backend.readers.set(abandoned, head);
+      if (openRequestsOf(backend, head) > MAX_OPEN_REQUESTS)
+        throw exceptions.tooManyQueries(TOO_MANY_REQUESTS);
+    }
     await executeRequest(backend, request, response, head, abandoned.signal);
   } catch (error) {
     await discardBody(request);
@@ -57,6 +59,11 @@ export async function handleRequest(
       response.destroy();
     }
   }
+}
+
+/** Counts the open requests of an account. The other accounts must not wait for an account with many requests. */
+function openRequestsOf({ readers }: Backend, { studio }: RequestHead): number {
+  return [...readers.values()].filter((other) => other.studio?.username === studio?.username).length;
 }
 
 async function executeRequest(
