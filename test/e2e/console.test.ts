@@ -99,6 +99,9 @@ describeInChromium('an operator at the console', () => {
     await page.getByRole('region', { name: 'Consumers of the log' }).waitFor();
     const nodes = page.getByRole('region', { name: 'Nodes of ClickHouse' });
     expect(await nodes.count()).toBe(0);
+    await page.route('**/admin/clickhouse/nodes', (route) => route.abort(), { times: 1 });
+    await page.reload();
+    await page.getByRole('heading', { name: 'Nodes of ClickHouse' }).waitFor();
     const node = { url: 'http://ch-1:8123', shard: '1', replica: 'a', problem: null };
     const unknown = { shard: null, replica: null, queueLength: null, lagSeconds: null, hasKeeper: null };
     await page.route('**/admin/clickhouse/nodes', (route) =>

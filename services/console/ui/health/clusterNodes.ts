@@ -9,9 +9,11 @@ const REFRESH_MS = 5_000;
 
 export function ClusterNodes(): VNode | null {
   const { value: nodes = [], error } = useGet<ClickHouseNode[]>('/admin/clickhouse/nodes', REFRESH_MS);
-  if (nodes.length === 0) return null;
+  const isCluster = nodes.length > 0;
+  if (!isCluster && error === undefined) return null;
   return html`<h2>Nodes of ClickHouse</h2>
-    ${error ? html`<${Failure} error=${error} />` : html`<${Table} label="Nodes of ClickHouse" rows=${nodes} columns=${COLUMNS} />`}`;
+    <${Failure} error=${error} />
+    ${isCluster && html`<${Table} label="Nodes of ClickHouse" rows=${nodes} columns=${COLUMNS} />`}`;
 }
 
 const COLUMNS: readonly Column<ClickHouseNode>[] = [
