@@ -11,7 +11,8 @@ const INTRODUCTION = `Every run checks the promises in [the summary](../reliabil
 processes of each service. Twelve clients send events at half of their maximum rate. A run injects a fault, and then compares every response
 with the tables and topics. The column \`passed\` has the passed, required, and failed runs.
 
-\`npm run test:faults -- --row NAME --seed N\` repeats a run. Before 2026-11-30, many runs injected several faults. A failed check counted for each of these faults.`;
+\`npm run test:faults -- --row NAME --seed N\` repeats a run. Before 2026-11-30, many runs injected several faults. A failed
+check counted for each of these faults.`;
 
 /** Text before the rows of a group. */
 const NOTES: Readonly<Record<string, string>> = {
@@ -116,7 +117,7 @@ function rowsOf(rows: readonly Row[], results: readonly Result[]): string {
   return `${table(header, cells)}\n\n${totalsOf(rows, results)}`;
 }
 
-/** The totals of all runs with one of these rows. The rows of one deployment share its figures. */
+/** Returns the totals of all runs with one of these rows. The rows of one run share its figures. */
 function totalsOf(rows: readonly Row[], results: readonly Result[]): string {
   const of = results.filter((result) => rows.some(({ name }) => result.rows.includes(name)));
   if (of.length === 0) return 'None of these rows has run yet.';

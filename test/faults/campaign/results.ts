@@ -23,7 +23,7 @@ export interface Surroundings {
 }
 
 export interface Result extends Outcome, Surroundings {
-  /** Rows of the same environment whose faults happened one after the other before one verdict. */
+  /** Rows of the same environment. Their faults happened one after the other, and then the run had one verdict. */
   readonly rows: readonly string[];
   readonly form: 'long' | 'short';
   readonly seed: number;

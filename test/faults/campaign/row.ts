@@ -17,7 +17,7 @@ export interface Row {
   readonly runs: number;
   /** Duration of the fault. Undefined if the fault takes less than a minute. */
   readonly lastsMs?: number;
-  /** True if the deployment stays larger, so that the row cannot share a deployment. */
+  /** True if the fault makes the deployment permanently larger, so that the row cannot share a deployment. */
   readonly grows?: true;
   /** True if requests may stay without a response. */
   readonly cutsOff?: true;
@@ -73,7 +73,7 @@ export type Chances = Pick<Site, 'random' | 'isShort' | 'wait' | 'say'>;
 export interface Held {
   /** Findings as sentences; empty if the run passed. */
   readonly findings: readonly string[];
-  /** Number of audited events in the tables at the end. */
+  /** Number of audited events in the tables that the run added. */
   readonly events: number;
   readonly links: number;
   /** Number of 503 responses and of requests without a response. */

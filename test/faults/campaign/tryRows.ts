@@ -1,4 +1,4 @@
-/** Runs rows of the campaign: a deployment under load, faults in turn, and one result. */
+/** Tries runs of the campaign on a deployment under load. A run injects its faults in turn, and has one outcome. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '@questlog/runtime/process/errors';
 import type { VerifyLine } from '@questlog/schemas/http/ledger';
@@ -163,7 +163,7 @@ class Run {
     const { audited, isLast } = this.#options;
     const { deployment, load } = trial;
     await trial.waitForProgress();
-    // Further runs of the deployment keep the rate.
+    // Later runs on the same deployment keep the rate.
     if (!isShort && audited.events === 0) this.#counts[PEAK] = Math.round(await load.halfOfPeak());
     const planted: Planted[] = [];
     for (const row of this.#rows) planted.push(await this.#plant(row));

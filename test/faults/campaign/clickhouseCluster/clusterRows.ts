@@ -191,7 +191,7 @@ async function plantNewShard(site: Site): Promise<Planted> {
   site.say('the shard has nodes');
   await restartServices(site);
   await faults.restartOutdated();
-  site.say('the nodes know the shard');
+  site.say('the nodes have the configuration with the new shard');
   const [operations] = deployment.running('operations');
   const move = { partitions: [0, 1], shard: '3' };
   const answer = await operations?.admin('POST', '/admin/clickhouse/moves', move);
@@ -204,7 +204,7 @@ async function plantNewShard(site: Site): Promise<Planted> {
   return { counts: { 'partitions moved': move.partitions.length } };
 }
 
-/** Replaces each service by a service that has the present addresses of the nodes. */
+/** Replaces each running service by a service that has the current addresses of the nodes. */
 async function restartServices(site: Site): Promise<void> {
   const { engines } = groundOf(site, ClusterGround);
   const { deployment } = site.trial;
