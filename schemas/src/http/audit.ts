@@ -24,8 +24,9 @@ export const AuditRecord = Type.Object({
   tenantId: Nullable(Uuid),
   projectId: Nullable(Uuid),
   body: recorded(
-    'Body of the request, or the query parameters of a request without a body; secrets are `***`. Above 64 KiB: 100 characters per text and 32 entries per list or object, with ' +
-      'the number of omitted ones. If the result is still too large: `{"leftOutBytes": size}`. The same holds for `before` and `after`.',
+    'Body of the request, or the query parameters of a request without a body; secrets are `***`. Above 64 KiB: ' +
+      '100 characters per text and 32 entries per list or object, with the number of omitted characters and entries. ' +
+      'If the result is still too large: `{"leftOutBytes": size}`. The same holds for `before` and `after`.',
   ),
   before: recorded('The tenant, project, or token before the change; null if it did not exist.'),
   after: recorded('The tenant, project, or token after the change.'),

@@ -14,12 +14,12 @@ export const ClickHouseNode = Type.Object({
   shard: Name,
   replica: Name,
   problem: Nullable(
-    Type.String({ description: 'For example `does not answer`. Null: no problem was found.' }),
+    Type.String({ description: 'Problem, for example `does not answer`. Null: no problem was found.' }),
   ),
   queueLength: Nullable(
     Type.Integer({
       minimum: 0,
-      description: 'Changes that the node has not applied yet. Null: the node does not answer.',
+      description: 'Number of changes that the node has not applied yet. Null: the node does not answer.',
     }),
   ),
   lagSeconds: Nullable(
@@ -30,7 +30,7 @@ export const ClickHouseNode = Type.Object({
   ),
   hasKeeper: Nullable(
     Type.Boolean({
-      description: 'True: all tables have a session of Keeper. Null: the node does not answer.',
+      description: 'True if all tables have a session of Keeper. Null: the node does not answer.',
     }),
   ),
 });

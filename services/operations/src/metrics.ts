@@ -96,7 +96,7 @@ function replicaMetrics(registers: MetricsRegistry[]) {
     }),
     replicaClockDifference: new Gauge({
       name: 'questlog_clickhouse_replica_clock_difference_seconds',
-      help: 'How much the clock of a node of the ClickHouse cluster differs at least from the clock of the operations process.',
+      help: 'Minimum difference between the clocks of a node of the ClickHouse cluster and of the operations process.',
       ...of,
     }),
     shardUsable: new Gauge({

@@ -7,7 +7,7 @@ import { answer, NOT_THERE } from './parts.ts';
 export const CLICKHOUSE = {
   listClickHouseNodes: {
     route: 'GET /admin/clickhouse/nodes',
-    summary: 'Lists the nodes of a ClickHouse cluster with their state. Empty without a cluster.',
+    summary: 'Lists the nodes of a ClickHouse cluster with their state. The list is empty without a cluster.',
     responses: { 200: answer('The nodes.', Type.Array(ClickHouseNode)) },
   },
   listPartitionShards: {
