@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Copies tables of one ClickHouse server to a cluster (docs/operating/runbooks/cluster-move.md). The arguments are the tables.
-# Without arguments, copies all tables that ingests do not write during the move, and compares the numbers of events. Environment:
+# Without arguments, copies all tables except tables of the migrations and of the cluster, and except `reject_counts` and
+# `received_by_process`, because ingests write to both tables during the move. Then compares the numbers of events. Environment:
 #   DATABASE     database of the cluster
 #   NODES        one node of each shard, separated by spaces
 #   OLD          arguments of the table function `remote` for the old server and its database
@@ -16,7 +17,7 @@ run() { # node, statement
 
 copy() { # node, table of the cluster, table of the old server, condition
   echo "copying $3 to $1"
-  # Without deduplication, ClickHouse stores rows that equal the rows of an earlier block.
+  # Disables deduplication, because ClickHouse would otherwise drop a block whose rows equal the rows of an earlier block.
   run "$1" "INSERT INTO $DATABASE.$2
     SETTINGS insert_deduplicate = 0, deduplicate_insert = 'disable', insert_quorum = 'auto', max_partitions_per_insert_block = 0
     SELECT * FROM remote($OLD, '$3', $OLD_ACCOUNT) WHERE $4"

@@ -51,7 +51,7 @@ test('a folder accepts only exports with the same options, and only its own file
   await expect(run()).rejects.toThrow('has files but neither manifest.json nor plan.json');
 });
 
-test('a request for a plan omits the default format, which operations of an earlier version does not know', async () => {
+test('a request for a plan omits the default format, because an earlier version of operations rejects the field', async () => {
   const plans: object[] = [];
   const { run } = await anExport(undefined, (body) => plans.push(JSON.parse(body)));
   await run({ ...REQUEST, format: 'parquet' });

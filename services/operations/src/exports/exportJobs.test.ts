@@ -9,7 +9,7 @@ import { erasedExports } from './erasedExports.ts';
 import { exportJobs } from './exportJobs.ts';
 
 const [tenantId, projectId] = [randomUUID(), randomUUID()];
-/** Returns the context of a request. The handlers only use the query. */
+/** Returns the context of a request. The handlers use only the query. */
 const context = (querystring = '') => ({ querystring }) as never;
 const NOW_MS = Date.UTC(2026, 10, 21);
 
@@ -61,7 +61,7 @@ test('a receipt lists an export once if a run compared its files after an interr
   expect(erasedExports(directories[0].current, erasure)).toMatchObject([{ id: exportId, problem: null }]);
 });
 
-test('a forced deletion ends an export whose bucket is gone, and the receipts of the erasures name its folder', async () => {
+test('a forced deletion ends an export whose bucket no longer exists, and the receipts of the erasures name the folder', async () => {
   const { directories, create, remove } = await processes();
   const [directory] = directories;
   const { id, path } = await create(0);

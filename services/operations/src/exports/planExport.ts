@@ -8,15 +8,15 @@ import { MEMORY_SETTINGS } from './queryMemory.ts';
 
 const MIB = 1024 * 1024;
 /**
- * Approximate size of a chunk in bytes. A row counts as `ROW_BYTES` plus the bytes of its long texts and lists. A file of any
- * format then has about 16 MiB or less. After a failure, an export repeats at most one chunk.
+ * Approximate size of a chunk in bytes. A row counts as `ROW_BYTES` plus the bytes of its long texts and lists. With these
+ * sizes, a file of any format has about 16 MiB or less. After a failure, an export repeats at most one chunk.
  */
 const CHUNK_BYTES = { parquet: 32 * MIB, csv: 12 * MIB, ndjson: 8 * MIB } as const;
 /** Estimated bytes of a row without its long texts and lists. */
 const ROW_BYTES = 200;
 /**
- * Number of consecutive offsets that usually stay in one chunk. Their rows are divided only if they are larger than a chunk.
- * With a smaller number, ClickHouse would need more memory for the plan.
+ * Number of consecutive offsets that usually stay in one chunk. The rows of these offsets are divided only if the rows are
+ * larger than a chunk. With a smaller number, ClickHouse would need more memory for the plan.
  */
 const GROUPED_OFFSETS = 64;
 
@@ -71,7 +71,7 @@ async function plannedChunks(
   chunkBytes: number,
 ): Promise<PlannedChunk[]> {
   const sizeSql = `toUInt64(sum(${ROW_BYTES} + ${textBytes}))`;
-  /** @param groupSql SQL expression that is equal for the offsets that stay in one chunk */
+  /** @param groupSql SQL expression with the same value for all offsets that stay in one chunk */
   const divided = (groupSql: string) =>
     store.query<PlannedChunk>(
       `SELECT toString(day) AS day, logId, partition, min(first) AS firstOffset, max(last) AS lastOffset, sum(rows) AS rows,

@@ -6,7 +6,7 @@ const MIB = 1024 * 1024;
 const MAX_MEMORY_BYTES = 256 * MIB;
 /** Memory in bytes above which a sort or a grouping continues on disk. */
 const SPILL_BYTES = 64 * MIB;
-/** Each thread needs its own buffers and its own part of a hash table. */
+/** Maximum threads of one query. Each thread needs memory for its own buffers and its own part of a hash table. */
 const MAX_THREADS = 4;
 
 export const MEMORY_SETTINGS = {

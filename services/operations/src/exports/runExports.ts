@@ -177,8 +177,8 @@ class Run {
   }
 
   /**
-   * Writes the record of the export with the progress, so that no other process takes over. @throws Fenced if another process
-   * has taken over
+   * Writes the record of the export with the progress, so that no other process takes over the export.
+   * @throws Fenced if another process has taken over the export
    */
   async #renew(): Promise<void> {
     await this.#update({ progress: this.#progress });

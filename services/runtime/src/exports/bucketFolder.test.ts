@@ -1,4 +1,4 @@
-/** Tests an export to a bucket whose server fails. */
+/** Tests how an export writes files to a bucket: after a failure of the server, and with files of different sizes. */
 import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -14,7 +14,7 @@ test('an export to a bucket sends a file again after a 503', async () => {
   expect(bodies.map(String)).toEqual(['1\n2\n', '1\n2\n']);
 });
 
-test('a file is stored completely if it is larger or smaller than the files before', async () => {
+test('a file is stored completely if the file is larger or smaller than the previous file', async () => {
   const { folder, bodies } = await aBucketFolder();
   const pieces = Array.from({ length: 40 }, (_, n) => String(n % 10).repeat(1024 * 1024));
   const files = [['first'], pieces, ['last', 'file']];

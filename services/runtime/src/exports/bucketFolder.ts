@@ -49,9 +49,12 @@ export async function openBucketFolder(
   };
 }
 
-/** Larger than most files. The system gives a process only the part of the memory that the process uses. */
+/**
+ * Size of the memory before the first file, larger than most files. The operating system allocates only the pages that a process
+ * uses.
+ */
 const FIRST_BYTES = 32 * 1024 * 1024;
-/** Much larger than every file of a plan, because a plan limits the estimated size of a file to about 64 MiB. */
+/** Maximum size of a file. Every file of a plan is much smaller, because a plan limits its estimated size to about 64 MiB. */
 const MAX_BYTES = 256 * 1024 * 1024;
 
 /** Memory of one file. Every file uses the same memory, because freed memory stays in use until the next garbage collection. */

@@ -50,7 +50,7 @@ const UNKNOWN_TABLE = { code: '60', type: 'UNKNOWN_TABLE', message: 'Unknown tab
 
 /**
  * Addresses of nodes that do not answer, that cannot fetch parts, that have no tables, that another node reaches although they
- * lack rows, or that have a wrong clock. Also the shards with a lowered quorum.
+ * lack rows, or that have a wrong clock. The set `lowered` contains shards with a lowered quorum.
  */
 function noFaults() {
   const none = (): Set<string> => new Set();
@@ -112,7 +112,7 @@ test('a shard with one replica does not lower the quorum of the other tables', a
   ]);
 });
 
-test('a lowered quorum of a shard needs one replica of the shard, and two nodes for the other tables', async () => {
+test('if the quorum of a shard is lowered, its events need one replica, and the other tables still need two nodes', async () => {
   const lowered = { ...noFaults(), lowered: new Set(['1']), down: new Set(['http://b']) };
   const { store, partition, inserts } = await aClusterStore(lowered);
   for (const table of ['events', 'sessions']) await partition(0).insert(rowsFor(table));

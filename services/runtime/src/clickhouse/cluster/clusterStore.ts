@@ -75,7 +75,7 @@ async function storeOf(
   const shardStore = shardStores(members, quorums, shared);
   const assignments = new PartitionShards(wholeTables, systemClock);
   const refresh = async (): Promise<void> => {
-    // The quorum decides how many nodes must return equal assignments.
+    // Reads the quorums first, because a quorum decides how many nodes must return equal assignments.
     await quorums.refresh();
     await assignments.refresh();
   };
@@ -132,7 +132,7 @@ function withoutPrewhere(sql: string): string {
 
 type Shared = Pick<ReplicaSet, 'database' | 'tablesOf' | 'insertsEndWithinMs'>;
 
-/** Returns a function that returns a store for the tables that all nodes have. */
+/** Returns a function that opens a store for the tables that all nodes have. */
 function allNodesStores(members: Members, shared: Shared & Pick<ReplicaSet, 'name'>) {
   return (fullQuorum: number, quorum: () => number): Store =>
     quorumStore({

@@ -20,7 +20,10 @@ export function watchNodes(store: Pick<Store, 'nodes'>, health: Pick<Health, 'wa
   return runPeriodically(refresh, { everyMs: INTERVAL_MS }, () => {});
 }
 
-/** Returns one sentence for each shard without a usable replica, and for each other node with a problem. */
+/**
+ * Returns one sentence for each shard without a usable replica, for each shard with a lowered quorum, and for each node with a
+ * problem. Undefined if there is no problem.
+ */
 export async function nodeProblems(nodes: readonly NodeStore[]): Promise<string | undefined> {
   const problems = (await Promise.all(nodes.map(replicaState))).map(problemOf);
   const isLost = (shard: string | undefined): boolean =>

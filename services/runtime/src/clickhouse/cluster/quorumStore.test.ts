@@ -83,13 +83,13 @@ test('one of three replicas can be lost, but not two', async () => {
   );
 });
 
-test('asks only as many replicas as must have the rows', async () => {
+test('reads only from as many replicas as must have the rows', async () => {
   const replicas = [1, 2, 3].map(() => aReplica([{ id: 1 }]));
   await read(storeOf(...replicas));
   expect(replicas.filter(({ statements }) => statements.length > 0)).toHaveLength(2);
 });
 
-test('asks another replica if a replica does not answer soon', async () => {
+test('reads from another replica if a replica does not answer soon', async () => {
   const silent = { ...aReplica([]), command: () => new Promise<never>(() => {}) };
   const [one, other] = [aReplica([{ id: 1 }]), aReplica([{ id: 1 }])];
   expect(await read(storeOf(silent, one, other))).toEqual([{ id: 1 }]);

@@ -20,7 +20,7 @@ export interface ReplicaSet {
   readonly replicas: readonly Store[];
   /** Number of replicas that must have a row. */
   readonly quorum: number;
-  /** Quorum before an operator has lowered the quorum. A read compares the answers of up to this number of replicas. */
+  /** Quorum that applies if no operator has lowered the quorum. A read compares the answers of up to this number of replicas. */
   readonly fullQuorum: number;
   /** For the name of each table and view, the replicated tables that a query of this name reads. */
   readonly tablesOf: ReadonlyMap<string, readonly string[]>;
@@ -102,12 +102,12 @@ export function tablesIn(sql: string, tablesOf: ReplicaSet['tablesOf']): string[
 }
 
 /**
- * Time after which one more replica is asked, because a replica has not answered. If the quorum is lowered, a read also waits
- * this time for a second replica, to compare the answers.
+ * Time after which a read asks one more replica if a replica has not answered. If the quorum is lowered, a read waits this time
+ * for a second replica, to compare the answers.
  */
 const SLOW_REPLICA_MS = 500;
 
-/** Maximum number of reads. The rows of the replicas can differ because an insert takes effect during a read. */
+/** Maximum number of attempts of a read. The rows of the replicas can differ because an insert takes effect during a read. */
 const MAX_READS = 3;
 
 class DifferentRows extends Unavailable {

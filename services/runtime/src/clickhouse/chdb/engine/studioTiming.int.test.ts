@@ -1,6 +1,7 @@
 /**
- * Tests that the duration of a query does not reveal whether another studio has rows. Each test compares the median durations of
- * equal queries that run alternately with and without the other studio's rows, so that other load on the machine affects both.
+ * Tests that the duration of a query does not reveal whether another studio has rows. A test runs the same query with and without
+ * the other studio's rows, and compares the median durations. The runs alternate, so that other load on the machine affects both
+ * medians.
  */
 import { hash } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -54,7 +55,7 @@ const CHANGES = {
 
 async function msOf(query: string): Promise<number> {
   const beganMs = performance.now();
-  // With one thread, reading the other studio's rows takes longer.
+  // Uses one thread, so that reading the other studio's rows takes longer.
   const response = await fetch(`${it.server.url}/?max_threads=1`, {
     method: 'POST',
     body: query,
@@ -75,7 +76,7 @@ test.each([
   ['sessions', 'SELECT count() FROM sessions'],
   ['sessions', 'SELECT max(started_on) FROM game_sessions'],
   ['sessions', `SELECT count() FROM sessions FINAL WHERE project_id = '${OTHER}'`],
-])('a query takes as long as without the other studio’s rows in %s: %s', async (table, query) => {
+])('a query takes equal time with and without the other studio’s rows in %s: %s', async (table, query) => {
   const times = { without: [] as number[], with: [] as number[] };
   for (let round = 0; round < ROUNDS; round++) {
     for (const state of ['without', 'with'] as const) {

@@ -24,9 +24,10 @@ export interface StudioStatement {
 }
 
 /**
- * Runs a statement and reports the statement if the account belongs to a studio. Also removes the summary from the result, so
- * that the response never contains a number of rows that ClickHouse read before ClickHouse applied a row policy.
- * @param work runs the statement, and calls `note` with the text that ClickHouse has formatted
+ * Runs a statement. If the account belongs to a studio, reports the statement and removes the summary from the result. The
+ * summary counts rows that ClickHouse read before ClickHouse applied a row policy, so a response must not contain the summary.
+ * @param work runs the statement, and calls `note` with the text of the statement, which ClickHouse has formatted unless the
+ * statement is `KILL QUERY`
  */
 export async function audited<Result extends { summary: Summary }>(
   { head, onStudioStatement }: { head: RequestHead; onStudioStatement: (statement: StudioStatement) => void },
@@ -62,15 +63,21 @@ function withoutLiterals(normalized: string): string {
   });
 }
 
-/** Other quoted names can be texts that the author has put in double quotes by mistake. */
+/**
+ * Quoted name that the report contains. Other quoted names are replaced, because they can be texts that the author has put in
+ * double quotes by mistake.
+ */
 const QUOTED_NAME = /^`\w+`$/;
 
-/** Shortens the middle of a long statement. The end of a statement usually names the tables. */
+/** Omits the middle of a long statement, because the end of a statement usually names the tables. */
 function shortened(statement: string): string {
   if (statement.length <= MAX_CHARACTERS) return statement;
   return `${statement.slice(0, MAX_CHARACTERS / 2)} … ${statement.slice(-MAX_CHARACTERS / 2)}`;
 }
 
 const MAX_CHARACTERS = 4_096;
-/** An account that has used its quota can send statements without a limit, so their number must not fill the log. */
+/**
+ * Error code of a statement that the quota rejects. These statements are not reported, because an account can send any number of
+ * them, and the reports would fill the log.
+ */
 const QUOTA_EXCEEDED = 201;

@@ -17,7 +17,7 @@ async function quorumsAfter(quorums: readonly number[], nodes = NODES) {
   return { shardQuorums, clock };
 }
 
-test('the last change applies', async () => {
+test('the last change of a quorum applies', async () => {
   const { shardQuorums: lowered } = await quorumsAfter([1]);
   expect(lowered.list()).toEqual([{ shard: '1', replicas: 2, quorum: 1, takesEffectAtMs: 5 }]);
   const { shardQuorums: restored } = await quorumsAfter([1, 2]);
@@ -32,7 +32,7 @@ test('a process that cannot read the changes does not use a lowered quorum for l
   expect(shardQuorums.ofShard('1')).toBe(2);
 });
 
-test('the tables that all nodes have need two nodes, unless only one can have an event', async () => {
+test('the tables that all nodes have get a lowered quorum only if the cluster has no other shard', async () => {
   const { shardQuorums } = await quorumsAfter([1]);
   expect([2, 3, 4].map((nodes) => shardQuorums.ofAllNodes(nodes))).toEqual([1, 2, 2]);
 });

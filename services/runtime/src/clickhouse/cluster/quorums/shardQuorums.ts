@@ -35,7 +35,7 @@ export class ShardQuorums implements QuorumList {
   #changes: ReadonlyMap<string, QuorumChange> = new Map();
   #readAtMs = Number.NEGATIVE_INFINITY;
 
-  /** @param store store that reads any node with all rows */
+  /** @param store store that reads from any node that has all rows */
   constructor(
     store: Pick<Store, 'query'>,
     members: () => readonly Pick<Member, 'shard' | 'replicas'>[],
@@ -61,7 +61,10 @@ export class ShardQuorums implements QuorumList {
     });
   }
 
-  /** True if the operator has lowered the quorum of the shard to one replica. */
+  /**
+   * True if an operator has lowered the quorum of the shard to one replica. False if the latest read of `shard_quorums` is older
+   * than `QUORUM_VALID_MS`.
+   */
   isLowered(shard: string): boolean {
     const isRecent = this.#clock.now() - this.#readAtMs <= QUORUM_VALID_MS;
     return isRecent && (this.#changes.get(shard)?.quorum ?? MAX_QUORUM) < this.fullQuorumOf(shard);
@@ -72,7 +75,7 @@ export class ShardQuorums implements QuorumList {
     return this.isLowered(shard) ? 1 : this.fullQuorumOf(shard);
   }
 
-  /** Returns the quorum of the shard before the quorum was lowered. */
+  /** Returns the quorum that applies to the shard if no operator has lowered the quorum. */
   fullQuorumOf(shard: string): number {
     return quorumOf(this.#replicasOf(shard));
   }
