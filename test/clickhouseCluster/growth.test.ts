@@ -61,7 +61,7 @@ await describeClickHouseCluster(
       return entries.flatMap((entry) => (entry.route === route && entry.status === 200 ? [entry.body] : []));
     }
 
-    test('cluster-quorum.md: stores events with one of two replicas, and later on both', {
+    test('cluster-quorum.md: stores events on one of two replicas, and later on both', {
       timeout: TEST_WITHIN_MS,
     }, async ({ skip }) => {
       const { faults } = cluster;

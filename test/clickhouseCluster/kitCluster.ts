@@ -57,7 +57,7 @@ const KEEPERS = ['keeper1', 'keeper2', 'keeper3'];
 
 interface KitCluster {
   readonly folder: string;
-  /** Name of each node. Also gets the names of new nodes. */
+  /** Name of each node. `addReplica` and `addShard` add the names of new nodes, and `replace` changes a name. */
   readonly names: string[];
   readonly nodes: readonly string[];
   readonly keepers: readonly string[];

@@ -42,7 +42,7 @@ const TENANT = randomUUID();
 /** Partitions 0 and 2 are on shard 1, partitions 1 and 3 on shard 2. */
 const PARTITIONS = 4;
 const PLAY_PACE_MS = 200;
-/** A projector that finds other tables waits 77 s, because inserts of an earlier projector can still take effect. */
+/** Includes 77 s, because a projector that finds other tables waits until inserts of an earlier projector have ended. */
 const PROJECTED_WITHIN_MS = 180_000;
 const DAY_MS = 24 * 60 * 60_000;
 /** Keeper ends the session of a killed node after 6 s. */
@@ -139,7 +139,7 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
       () => false,
     );
 
-  /** Deletes the disks of nodes that run, and waits until Keeper has ended the sessions of the nodes. */
+  /** Deletes the disks of the nodes that are running, and waits until Keeper has ended the sessions of the nodes. */
   async function lose(nodes: readonly number[], other: number): Promise<void> {
     await Promise.all(nodes.map(async (node) => (await isRunning(node)) && faults?.loseDisk(node)));
     const active = () =>
@@ -186,7 +186,7 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     };
   };
 
-  /** Returns the port for the protocol of `remote()`. */
+  /** Returns the port of the native protocol, which the table function `remote` uses. */
   async function nativePortOf(node: number): Promise<number | undefined> {
     const sql = 'SELECT port FROM system.clusters WHERE is_local LIMIT 1';
     return (await onNode<{ port: number }>(node, sql))[0]?.port;
@@ -396,7 +396,7 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
   });
 });
 
-/** A game that sends events and counts the acknowledged events. The game also sends an invalid event with each `play`. */
+/** Returns a game that sends events, and the ids of the acknowledged events. Each call of `play` sends one invalid event first. */
 async function aGame(ingest: Service) {
   const project = await aProject(ingest, { revision: 'A', spread: 4 });
   const { sessionId } = project;

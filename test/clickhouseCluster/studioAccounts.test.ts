@@ -279,7 +279,7 @@ await describeClickHouseCluster('the accounts of studios on a ClickHouse cluster
       expect(await attack(`SELECT 1 SETTINGS ${setting}`)).toMatch(/^rejected: Code: (164|452)\. /);
   });
 
-  test('the log of queries shows who has sent a statement, without literals', async ({ skip }) => {
+  test('the query log shows which account has sent a statement, without literals', async ({ skip }) => {
     await attack("SELECT count() FROM sessions WHERE metadata != 'player-13'");
     await ask(0, 'SYSTEM FLUSH LOGS');
     if ((await ask(0, 'EXISTS system.query_log')) === '0') return skip('this ClickHouse has no query_log');

@@ -77,7 +77,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await on.expectEachEventOnce();
   });
 
-  // Public fault: clickhouse-kafka-connect#384 loses events if a retry has other blocks.
+  // Reported fault: clickhouse-kafka-connect#384 loses events if a retry has other blocks.
   test('a late insert of the previous owner at another replica changes nothing, although its commit was lost', async () => {
     const [first, successor] = [await on.openStore(0), await on.openStore(1)];
     const held: Insert[] = [];
@@ -105,8 +105,8 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await on.expectEachEventOnce();
   });
 
-  // Public faults: ClickHouse#108361 and ClickHouse#111577.
-  test('stores no event twice if ClickHouse forgets every deduplication token', async () => {
+  // Reported faults: ClickHouse#108361 and ClickHouse#111577.
+  test('stores no event twice if ClickHouse loses every deduplication token', async () => {
     const successor = await on.openStore(1);
     const forgetful: Store = {
       ...successor,
@@ -123,8 +123,8 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await on.expectEachEventOnce();
   });
 
-  // Public faults: ClickHouse#114068 and ClickHouse#121174.
-  test('stores events again that were dropped, although a replica can remember their deduplication tokens', async () => {
+  // Reported faults: ClickHouse#114068 and ClickHouse#121174.
+  test('inserts dropped events again, although a replica can still have the deduplication tokens of the events', async () => {
     const inserts: Insert[] = [];
     const [first, successor] = [await on.openStore(0), await on.openStore(0)];
     const recorded: Store = {
@@ -139,7 +139,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     };
     await on.append(5);
     await on.bench.projectAll(recorded);
-    // A replica reads the tokens of Keeper into its memory when it drops a repeated insert.
+    // A replica copies the tokens of Keeper into its memory when the replica drops a retry of an insert.
     for (const insert of inserts) await shardOf(first).insert(insert);
     for (const table of ['events_local', 'appends_local']) {
       const partitions = await on.onNode<{ id: string }>(
@@ -175,7 +175,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     expect(await erasedRows()).toEqual([{ rows: '0' }]);
   });
 
-  // Public faults: ClickHouse#112149, and clickhouse-kafka-connect#458 for a failed insert.
+  // Reported faults: ClickHouse#112149, and clickhouse-kafka-connect#458 for a failed insert.
   test('stores events again whose only copy is on an unavailable replica, and not twice when it returns', async () => {
     const stored = (node: number) => on.onNode(node, 'SELECT count() AS rows FROM events_local');
     await onNodes([1, 2], 'SYSTEM STOP FETCHES');
@@ -245,7 +245,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await on.append(5);
     await expectNoLag();
     await faults.start('keeper1');
-    // Two of three keepers are enough, so the replaced keeper must work.
+    // Keeper needs two of three keepers, so the replaced keeper must work while another keeper is killed.
     await faults.kill('keeper2');
     await on.append(5);
     await expectNoLag();
@@ -267,7 +267,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
   });
 };
 
-/** Returns the message of the error, after ClickHouse's name of the error. Returns an empty string without an error. */
+/** Returns ClickHouse's name of the error and the message of the error. Returns an empty string without an error. */
 async function errorOf(work: Promise<unknown>): Promise<string> {
   try {
     await work;

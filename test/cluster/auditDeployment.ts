@@ -31,8 +31,8 @@ const LINKED_WITHIN_MS = 90_000;
 
 /**
  * Audits the deployment. Call this function after the load has ended and the consumers have caught up. The audit stops the
- * services before it reads the topics, unless it gets a log.
- * @param log log that reads the topics while the services run. Without it, the audit reads the topics without Questlog's code.
+ * services before the audit reads the topics, unless the caller passes a log.
+ * @param log log that reads the topics while the services run. Undefined if the audit reads the topics without Questlog's code.
  */
 export async function auditDeployment(deployment: Deployment, load: Load, log?: Log): Promise<Audit> {
   const { ledger } = load;
@@ -130,8 +130,8 @@ async function runningTopic(log: Log, topic: string): ReturnType<ReadTopic> {
 }
 
 /**
- * Checks that ClickHouse has all links, and that the stream has each link once. No service may write to the stream during the
- * check.
+ * Checks that ClickHouse has all links, and that the topic of linked events has each link once. No service may write to the topic
+ * during the check.
  */
 export async function auditLinks(read: ReadTopic, { join, links }: JoinedLinks): Promise<string[]> {
   const records = await read(TOPICS.linkedEvents);

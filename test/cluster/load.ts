@@ -70,7 +70,7 @@ export class Load {
     this.#clients = this.#newClients();
   }
 
-  /** Replaces the clients while the load is stopped. */
+  /** Replaces the clients. The load must be stopped before this call. */
   renew(random: Random): void {
     this.#random = random;
     this.#renewals += 1;
@@ -164,7 +164,7 @@ export class Load {
   }
 
   readonly #paced: Product['request'] = async (method, path, options) => {
-    // Rejects when the load ends.
+    // Rejects if the load ends during the pause.
     await delay(this.paceMs, undefined, { signal: this.#ended.signal });
     return this.#send(method, path, options);
   };

@@ -42,7 +42,7 @@ describeInChromium('an operator', () => {
   const shared = ownProduct({ env: S3 });
   const chromium = aChromium();
 
-  test('exports a project to a bucket, and deletes the export after the bucket is gone', async () => {
+  test('exports a project to a bucket, and deletes the export after the bucket was deleted', async () => {
     const { product } = shared;
     const game = await shared.aProject({ revision: 'B', name: `Game ${anUnknownId()}` });
     expect((await game.post(anEvent())).status).toBe(201);

@@ -1,4 +1,4 @@
-/** Tests an export of records of several MiB: a chunk has few of them, so that the export needs little memory. */
+/** Tests an export of records of several MiB: a chunk has few of these records, so that the export needs little memory. */
 import { randomUUID } from 'node:crypto';
 import { buffer } from 'node:stream/consumers';
 import { planExport } from '@questlog/operations/exports/planExport';
@@ -11,11 +11,11 @@ import { expect, test } from 'vitest';
 const MIB = 1024 * 1024;
 /** Maximum size of an event's payload. */
 const PAYLOAD_BYTES = 256 * 1024 - 100;
-/** Number of events of a record, which fill the largest body. */
+/** Number of events of a record. These events fill the largest request body. */
 const EVENTS = 32;
 const OFFSETS = 12;
 
-test('a chunk has at most 40 MiB of large records, and ClickHouse writes it in every format within its memory limit', async () => {
+test('a chunk has at most 40 MiB of large records, and ClickHouse writes the chunk in every format within the memory limit', async () => {
   const { store } = await emptyTables();
   const [tenantId, id, logId] = [randomUUID(), randomUUID(), randomUUID()];
   await store.command(

@@ -45,7 +45,7 @@ describeKafka(`the previous version, ${VERSION_BEFORE}, and this version`, (engi
           services: SERVICES_BEFORE,
           env: { KAFKA_REPLICATION_FACTOR: '1' },
           entry: before.entry,
-          // A repeated lenient request at an ingest of the other version stores events twice (decision 0056).
+          // If a retry of a lenient request reaches an ingest of the other version, events can be stored twice (decision 0056).
           repeatsLenient: false,
           end: async () => {},
         }),

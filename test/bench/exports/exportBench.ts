@@ -1,6 +1,6 @@
 /**
  * Measures the memory of an export to a bucket. `npm run bench:export -- <rows> <format>` inserts events into an embedded ClickHouse
- * with a process of its own, and prints the peak memory of both processes. A third process is the S3 server, which drops all files.
+ * with a process of its own, and prints the peak memory of both processes. A third process is the S3 server, which stores no file.
  */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -27,7 +27,7 @@ const rows = Number(rowsText);
 /** Rows of one INSERT. */
 const STEP = 100_000;
 const MIB = 1024 * 1024;
-/** Prints its port. Accepts every file, and has none of them. */
+/** Program of an S3 server that prints its port. The server accepts every file, and stores no file. */
 const EMPTY_BUCKET = `require('node:http').createServer((request, response) => {
   const isWrite = request.method === 'PUT' || request.method === 'DELETE' || request.url.includes('list-type');
   request.resume().on('end', () => response.writeHead(isWrite ? 200 : 404).end(isWrite ? '<ListBucketResult/>' : '<Error><Code>NoSuchKey</Code></Error>'));

@@ -61,7 +61,7 @@ async function measureRounds(bench: TracesBench, questlog: QuestlogPeer, shape: 
   const rounds: Round[] = [];
   while (performance.now() < endsAtMs) {
     const round = { 0: 0, 0.01: 0, 0.1: 0 };
-    // With a random order, a disturbance by another program does not always affect the same share.
+    // Uses a random order, so that other programs on the machine do not always disturb the same share.
     for (const share of shuffled(SHARES)) round[share] = await slice(questlog, load, lanes, share, SLICE_MS);
     rounds.push(round);
   }
