@@ -2,9 +2,6 @@
  * Tests a cluster of one shard while games play: the cluster loses one of two replicas, and gets another shard. Each event is then
  * stored and counted once on each replica.
  */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { engines } from '@questlog/runtime/log/kafka/testing/engines';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -17,8 +14,8 @@ import { ownEnvironment } from '../e2e/product.ts';
 import { seedOfRun } from '../faults/seeded.ts';
 import { followPage, type Hands } from '../runbooks/followPage.ts';
 import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
+import { pageOf } from './operatingPages.ts';
 
-const RUNBOOKS = fileURLToPath(new URL('../../docs/operating/runbooks', import.meta.url));
 const SERVICES: readonly ServiceName[] = ['ingest', 'operations', 'linker', 'projector'];
 /** Number of events that the first tenant can send after the move has started, before its events are over the quota. */
 const QUOTA_LEFT = 1_500;
@@ -50,7 +47,7 @@ await describeClickHouseCluster(
     });
 
     const follow = (page: string, hands: Hands, env: NodeJS.ProcessEnv) =>
-      followPage(readFileSync(join(RUNBOOKS, page), 'utf8'), hands, {
+      followPage(pageOf(`runbooks/${page}`), hands, {
         ...{ ...ownEnvironment(), QUESTLOG_ADMIN_TOKEN: trial.deployment.settings['QUESTLOG_ADMIN_TOKEN'] },
         ...env,
       });

@@ -5,7 +5,7 @@
  * to S3.
  */
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -17,14 +17,13 @@ import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { deleteRecords } from '@questlog/runtime/log/kafka/testing/deleteTopics';
 import { engines, type S3Bucket } from '@questlog/runtime/log/kafka/testing/engines';
 import { silentLogger } from '@questlog/runtime/process/logger';
-import { pause } from '@questlog/runtime/process/waiting';
 import { aBucket, keysIn } from '@questlog/runtime/uploads/bucket.testing';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { Deployment, type Service } from '../cluster/deployment.ts';
-import { aProject, events, eventually, type ListedLink, onto } from '../e2e/builders.ts';
+import { Deployment } from '../cluster/deployment.ts';
+import { eventually, type ListedLink, onto } from '../e2e/builders.ts';
 import { bugsIn, ownEnvironment } from '../e2e/product.ts';
 import { CLICKHOUSE_CLIENT, followPage, type Hands, replaceCommands } from '../runbooks/followPage.ts';
 import {
@@ -32,16 +31,16 @@ import {
   type ClusterFaults,
   describeClickHouseCluster,
 } from './aClickHouseCluster.ts';
+import { aGame } from './aGame.ts';
+import { pageOf, storageOf } from './operatingPages.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
-const OPERATING = fileURLToPath(new URL('../../docs/operating', import.meta.url));
 const DATABASE = 'games';
 /** Database of the cluster to which the data of one server moves. */
 const MOVED = 'moved';
 const TENANT = randomUUID();
 /** Partitions 0 and 2 are on shard 1, partitions 1 and 3 on shard 2. */
 const PARTITIONS = 4;
-const PLAY_PACE_MS = 200;
 /** Includes 77 s, because a projector that finds other tables waits until inserts of an earlier projector have ended. */
 const PROJECTED_WITHIN_MS = 180_000;
 const DAY_MS = 24 * 60 * 60_000;
@@ -395,49 +394,3 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     await expect.poll(async () => (await keysIn(used)).length, { timeout: 90_000 }).toBe(before);
   });
 });
-
-/** Returns a game that sends events, and the ids of the acknowledged events. Each call of `play` sends one invalid event first. */
-async function aGame(ingest: Service) {
-  const project = await aProject(ingest, { revision: 'A', spread: 4 });
-  const { sessionId } = project;
-  const accepted: string[] = [];
-  let at = project;
-  let isOver = false;
-  const send = async (count: number): Promise<void> => {
-    const answer = await at.post(events(count, { sessionId }));
-    if (answer.status === 201) accepted.push(...answer.json().map(({ id }: { id: string }) => id));
-  };
-  const play = async (count: number): Promise<void> => {
-    expect((await at.post([{ eventType: 7, sessionId }])).status).toBe(400);
-    await send(count);
-  };
-  return {
-    ...{ project, accepted, play },
-    playUntilStopped: async () => {
-      while (!isOver) {
-        await send(1);
-        await pause(PLAY_PACE_MS);
-      }
-    },
-    moveTo: (other: Service) => {
-      at = onto(project, other);
-    },
-    stop: () => {
-      isOver = true;
-    },
-  };
-}
-
-/** Returns the storage policy of the page, with a path of the node in the bucket. */
-function storageOf(node: number, bucket: S3Bucket | undefined): string {
-  if (bucket === undefined) return '';
-  const [, xml = ''] = /```xml\n([^`]*)```/.exec(pageOf('retention.md')) ?? [];
-  return xml
-    .replace(/<endpoint>.*<\/endpoint>/, `<endpoint>${bucket.endpoint}/${bucket.bucket}/${node}/</endpoint>`)
-    .replace(/(<access_key_id>).*(<)/, `$1${bucket.accessKeyId}$2`)
-    .replace(/(<secret_access_key>).*(<)/, `$1${bucket.secretAccessKey}$2`);
-}
-
-function pageOf(page: string): string {
-  return readFileSync(join(OPERATING, page), 'utf8');
-}

@@ -3,7 +3,6 @@
  * event twice.
  */
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { crash } from '@questlog/projector/testing/projectorBench';
 import { INSERTS_START_WITHIN_MS } from '@questlog/runtime/clickhouse/cluster/clusterMembers';
 import type { Insert, Store } from '@questlog/runtime/clickhouse/store';
@@ -16,8 +15,8 @@ import {
   describeClickHouseCluster,
 } from './aClickHouseCluster.ts';
 import { ClusterBench } from './clusterBench.ts';
+import { pageOf } from './operatingPages.ts';
 
-const RUNBOOK = new URL('../../docs/operating/runbooks/cluster-quorum.md', import.meta.url);
 const RECOVERS_WITHIN = { timeout: 90_000 };
 /** Lets a new owner of a partition start at once, because no insert of an earlier owner is running. */
 const WITHOUT_LATE_INSERTS = { insertsEndWithinMs: 0 };
@@ -255,8 +254,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
 
   // This test is the last test, because the quorum stays lowered.
   test('after the statement of the runbook, one remaining replica is enough', async () => {
-    const page = readFileSync(RUNBOOK, 'utf8');
-    const statement = /```sql\n(?<sql>[^`]+)```/.exec(page)?.groups?.['sql'] ?? '';
+    const [, statement = ''] = /```sql\n([^`]+)```/.exec(pageOf('runbooks/cluster-quorum.md')) ?? [];
     await Promise.all([faults.kill(1), faults.kill(2)]);
     await expect(on.openStore(0)).rejects.toThrow('1 of 2 replicas');
     await on.command(0, statement);
