@@ -90,7 +90,7 @@ describeInChromium('an operator', () => {
       { path: `s3://games/exported/events/${projectId}`, comparedAt: null },
     ]);
     expect(receipt.exports[0].problem).toMatch(
-      /deleted with `force` .*; 1 files with 1 rows of the last complete run, .* stay in/,
+      /deleted at .*; 1 files with 1 rows of the last complete run, .* stay in/,
     );
     const records = await eventually(
       async (): Promise<AuditRecord[]> =>

@@ -5,31 +5,37 @@ import type { AbandonedExport, ErasedExport, Erasure, Export } from '@questlog/s
 
 type ExportedData = Pick<Directory, 'exports' | 'erasures' | 'projects'>;
 
-type ErasedScope = Pick<Erasure, 'tenantId' | 'projectId' | 'hiddenAt' | 'exports' | 'abandonedExports'>;
+type ErasedScope = Pick<
+  Erasure,
+  'tenantId' | 'projectId' | 'state' | 'hiddenAt' | 'exports' | 'abandonedExports'
+>;
 
 /** Maximum difference between the clocks of two processes. A larger value only causes more comparisons. */
 const MAX_CLOCK_DIFFERENCE_MS = 3_600_000;
 
-/** Returns true if the erasure covers the project of the export, and the export can have files from before the erasure. */
+/**
+ * Returns true if the erasure covers the project of the export, and the export can have files from before the erasure. Returns
+ * false if the erasure failed before it hid rows, because such an erasure never continues.
+ */
 function isErasedBy(
   { projects }: Pick<Directory, 'projects'>,
-  { tenantId, projectId, hiddenAt }: ErasedScope,
+  { tenantId, projectId, state, hiddenAt }: ErasedScope,
   job: Export,
 ): boolean {
   const isInScope =
     projectId === null ? projects.get(job.projectId)?.tenantId === tenantId : projectId === job.projectId;
-  return isInScope && (hiddenAt === null || hiddenAt > job.createdAt - MAX_CLOCK_DIFFERENCE_MS);
+  if (hiddenAt === null) return isInScope && state !== 'failed';
+  return isInScope && hiddenAt > job.createdAt - MAX_CLOCK_DIFFERENCE_MS;
 }
 
 /**
  * Returns the erasures whose rows the files of the export can still contain, including erasures that have not hidden their rows
- * yet. Omits erasures that failed before they hid their rows, because such an erasure never continues.
+ * yet.
  */
 export function notCompared(directory: ExportedData, job: Export): Erasure[] {
   return [...directory.erasures.values()].filter(
     (erasure) =>
       isErasedBy(directory, erasure, job) &&
-      !(erasure.state === 'failed' && erasure.hiddenAt === null) &&
       !erasure.exports?.some(({ exportId }) => exportId === job.id),
   );
 }
@@ -66,7 +72,7 @@ export function erasedExports(
     })),
     ...abandoned.map(({ exportId: id, path, files, rows, abandonedAt }) => ({
       ...{ id, path, ...NOT_COMPARED },
-      problem: `the export was deleted with \`force\` at ${new Date(abandonedAt).toISOString()}; ${files} files with ${rows} rows of the last complete run, and possibly files of an unfinished run, stay in the folder`,
+      problem: `the export was deleted at ${new Date(abandonedAt).toISOString()}; ${files} files with ${rows} rows of the last complete run, and possibly files of an unfinished run, stay in the folder`,
     })),
   ];
 }

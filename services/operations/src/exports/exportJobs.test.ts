@@ -1,5 +1,6 @@
 /** Tests which exports can be created and deleted. */
 import { randomUUID } from 'node:crypto';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import { anEmptyTopic, aTenant, opened } from '@questlog/runtime/directory/testing/directoryBuilders';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import type { ExportOutput } from '@questlog/schemas/http/export';
@@ -46,8 +47,26 @@ test('an erasure that failed before it hid rows does not prevent the deletion of
   const { id } = await create(0);
   const failed = anErasure({ tenantId, projectId, sessions: [], hiddenAt: null, state: 'failed' });
   await directory.put('erasure', failed.id, failed);
+  expect(erasedExports(directory.current, failed)).toEqual([]);
   await remove(id);
   expect(directory.current.exports.has(id)).toBe(false);
+});
+
+test('the receipt of an erasure that another process requests during the deletion of an export names the export', async () => {
+  const { directories, create } = await processes();
+  const [directory, other] = directories;
+  const { id } = await create(0);
+  const erasure = anErasure({ tenantId, projectId, sessions: [], hiddenAt: null, state: 'running' });
+  const change: DirectoryHandle['change'] = async (...args) => {
+    const answer = await directory.change(...args);
+    if (args[0] === 'export') await other.put('erasure', erasure.id, erasure);
+    await directory.caughtUp();
+    return answer;
+  };
+  const { deleteExport } = exportJobs({ directory: { ...directory, change }, clock: { now: () => NOW_MS } });
+  await deleteExport(context(), { params: { id }, body: undefined, caller: undefined });
+  const stored = directory.current.erasures.get(erasure.id) ?? erasure;
+  expect(erasedExports(directory.current, stored)).toMatchObject([{ id }]);
 });
 
 test('a receipt lists an export once if a run compared its files after an interrupted forced deletion', async () => {
@@ -83,7 +102,7 @@ test('a forced deletion ends an export whose bucket no longer exists, and the re
     return erasure && erasedExports(directory.current, mergeParts(erasure, []));
   };
   const problem =
-    'the export was deleted with `force` at 2026-11-21T00:00:00.000Z; 3 files with 70 rows of the last complete run, and possibly files of an unfinished run, stay in the folder';
+    'the export was deleted at 2026-11-21T00:00:00.000Z; 3 files with 70 rows of the last complete run, and possibly files of an unfinished run, stay in the folder';
   for (const { id: erasureId } of affected)
     expect(receipt(erasureId)).toEqual([
       { id, path, problem, comparedAt: null, rewritten: 0, planId: null, names: [] },

@@ -58,38 +58,51 @@ export function exportJobs(
   };
 }
 
-/** Deletes an export. If the deletion is forced, first adds the export to the erasures whose rows its files can contain. */
+/** Deletes an export. Adds the export to the erasures whose rows its files can still contain. */
 async function deleteExport(
   { directory, clock }: ExportJobDeps,
   id: string,
   isForced: boolean,
 ): Promise<void> {
-  for (;;) {
-    const left = await directory.change('export', pathUuid(id), (known) => {
-      const job = existing(id, known);
-      const erasures = notCompared(directory.current, job);
-      const [erasure] = erasures;
-      if (erasure !== undefined && !isForced)
-        throw new Rejected(
-          'conflict',
-          `the files of the export can contain rows of the erasure ${erasure.id}; retry after the next run of the export. With force=true, the export is deleted, and its files stay unchanged`,
-        );
-      const isAdded = (of: Erasure) => of.abandonedExports?.some(({ exportId }) => exportId === job.id);
-      const others = erasures.filter((of) => !isAdded(of));
-      return others.length === 0
-        ? { entity: null, answer: undefined }
-        : { answer: { job, erasureIds: others.map((of) => of.id) } };
-    });
-    if (left === undefined) return;
-    const { id: exportId, path, files, rows } = left.job;
+  const abandon = async ({ id: exportId, path, files, rows }: Export, erasureIds: string[]): Promise<void> => {
     const abandoned: AbandonedExport = { exportId, path, files, rows, abandonedAt: clock.now() };
-    for (const erasureId of left.erasureIds)
+    for (const erasureId of erasureIds)
       await directory.change('erasure', erasureId, (known) => {
         if (known === undefined) return { answer: undefined };
         const abandonedExports = [...(known.abandonedExports ?? []), abandoned];
         return { entity: { ...known, abandonedExports }, answer: undefined };
       });
+  };
+  for (;;) {
+    const { job, erasureIds } = await directory.change('export', pathUuid(id), (known) => {
+      const job = existing(id, known);
+      const [erasure] = notCompared(directory.current, job);
+      if (erasure !== undefined && !isForced) throw notYetCompared(erasure);
+      const answer = { job, erasureIds: notAbandoned(directory.current, job) };
+      return answer.erasureIds.length === 0 ? { entity: null, answer } : { answer };
+    });
+    if (erasureIds.length > 0) await abandon(job, erasureIds);
+    // Another process can have requested an erasure while this process deleted the export.
+    else return await abandon(job, notAbandoned(directory.current, job));
   }
+}
+
+/** Returns the erasures whose rows the files of the export can still contain, and which do not list the export. */
+function notAbandoned(directory: DirectoryHandle['current'], job: Export): string[] {
+  return notCompared(directory, job).flatMap(({ id, abandonedExports = [] }) =>
+    abandonedExports.some(({ exportId }) => exportId === job.id) ? [] : [id],
+  );
+}
+
+function notYetCompared({ id, hiddenAt }: Erasure): Rejected {
+  const until =
+    hiddenAt === null
+      ? 'after the erasure has hidden its rows and the export has run'
+      : 'after the next run of the export';
+  return new Rejected(
+    'conflict',
+    `the files of the export can contain rows of the erasure ${id}; retry ${until}. With force=true, the export is deleted, and its files stay unchanged`,
+  );
 }
 
 function existing(id: string, job: Export | undefined): Export {

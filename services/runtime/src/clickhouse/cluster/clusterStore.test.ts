@@ -139,6 +139,9 @@ test('a quorum is restored only after two replicas have all rows', async () => {
   expect(changes()).toEqual([
     expect.stringMatching(/SELECT '1', max\(version\) \+ 1, 2, .* with quorum 2$/s),
   ]);
+  faults.lowered.clear();
+  faults.lagging.add('http://b');
+  await expect(store.changeQuorum?.('1', 2)).rejects.toThrow('1 of 2 replicas of shard 1 have all rows');
   await store.close();
 });
 

@@ -74,12 +74,14 @@ async function storeOf(
   const wholeTables = wholeTablesOf(quorumOf(nodes.length), quorum);
   const shardStore = shardStores(members, quorums, shared);
   const assignments = new PartitionShards(wholeTables, systemClock);
+  // Reads the quorums first, because a quorum decides how many nodes must return equal assignments.
+  await quorums.refresh();
+  await assignments.refresh();
   const refresh = async (): Promise<void> => {
-    // Reads the quorums first, because a quorum decides how many nodes must return equal assignments.
-    await quorums.refresh();
+    // A process that cannot read the quorums must still learn of moves.
+    await quorums.refresh().catch(() => {});
     await assignments.refresh();
   };
-  await refresh();
   const stopRefresh = runPeriodically(refresh, { firstMs: REFRESH_MS, everyMs: REFRESH_MS }, () => {});
   // Deletions also reach a shard whose first rows arrive before this process has read the move.
   const shards = () => [...new Set([...assignments.all(), ...members.joined().map(({ shard }) => shard)])];

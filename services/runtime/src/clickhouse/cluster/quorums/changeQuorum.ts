@@ -21,9 +21,10 @@ export async function changeQuorum(deps: QuorumDeps, shard: string, quorum: numb
   const { quorums, nodes, insertsEndWithinMs } = deps;
   await quorums.refresh();
   const current = quorums.list().find((each) => each.shard === shard);
-  if (current?.quorum === quorum) return;
   const isLowered = quorum < quorums.fullQuorumOf(shard);
+  // Checks the replicas also if the quorum was already restored, because a replica can have failed after the first check.
   if (!isLowered) await requireCompleteReplicas(deps, shard, quorum);
+  if (current?.quorum === quorum) return;
   const unavailable = isLowered ? (current?.replicas ?? 1) - quorum : 0;
   const delayMs = QUORUM_VALID_MS + (isLowered ? 0 : insertsEndWithinMs);
   await deps.insertSelect(
