@@ -23,6 +23,11 @@ const WITHOUT_LATE_INSERTS = { insertsEndWithinMs: 0 };
 /** Settings of an insert that fails if no second replica has the row within 2 s. */
 const QUORUM = { insert_quorum: 2, insert_quorum_parallel: 1, insert_quorum_timeout: 2_000 };
 
+/** Settings of an insert whose requests to Keeper fail at random. Each seed fails other requests. */
+const KEEPER_FAILS = { insert_keeper_max_retries: 0, insert_keeper_fault_injection_probability: 0.2 };
+/** Distance between two seeds. Neighboring seeds fail the same requests. */
+const SEED_STEP = 7_919;
+
 const suite = (start: () => Promise<ClickHouseCluster>): void => {
   let cluster: ClickHouseCluster;
   let faults: ClusterFaults;
@@ -58,7 +63,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
   /** Inserts a row that no projector inserts. Returns the name and the message of the error, or an empty string. */
   const errorOfInsert = (of: Store, table = 'erased_events'): Promise<string> =>
     errorOf(of.insert({ table, columns: ['part'], rows: Buffer.of(1, 0, 0, 0) }));
-  const erasedRows = () => on.onNode(1, 'SELECT count() AS rows FROM erased_events_local');
+  const erasedRowsOn = (node: number) => on.onNode(node, 'SELECT count() AS rows FROM erased_events_local');
 
   test('while a replica is killed or fetches nothing, events are stored on the two other replicas', async () => {
     await startProjector(store);
@@ -171,7 +176,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await faults.resume(0);
     expect(await late).toContain('too late');
     await count(store);
-    expect(await erasedRows()).toEqual([{ rows: '0' }]);
+    expect(await erasedRowsOn(1)).toEqual([{ rows: '0' }]);
   });
 
   // Reported faults: ClickHouse#112149, and clickhouse-kafka-connect#458 for a failed insert.
@@ -252,7 +257,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await on.expectEachEventOnce();
   });
 
-  // This test is the last test, because the quorum stays lowered.
+  // The next tests are the last tests, because the quorum stays lowered.
   test('after the statement of the runbook, one remaining replica is enough', async () => {
     const [, statement = ''] = /```sql\n([^`]+)```/.exec(pageOf('runbooks/cluster-quorum.md')) ?? [];
     await Promise.all([faults.kill(1), faults.kill(2)]);
@@ -262,6 +267,20 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await on.append(5);
     await expectNoLag();
     await on.expectEachEventOnce([0]);
+  });
+
+  test('with a lowered quorum, a part that Keeper may not list does not count as stored', async () => {
+    const lowered = await on.openStore(0);
+    const read = () => shardOf(lowered).query('SELECT count() AS rows FROM erased_events');
+    const [before] = await erasedRowsOn(0);
+    expect(await read()).toEqual([before]);
+    let outcome = '';
+    for (let seed = SEED_STEP; !outcome.startsWith('UNKNOWN_STATUS_OF_INSERT'); seed += SEED_STEP) {
+      const querySettings = { ...KEEPER_FAILS, insert_keeper_fault_injection_seed: seed };
+      outcome = await errorOfInsert(on.openNode(0, { querySettings }), 'erased_events_local');
+    }
+    expect(await erasedRowsOn(0)).not.toEqual([before]);
+    await expect(read()).rejects.toThrow('ClickHouse has not checked the latest parts of erased_events_local');
   });
 };
 

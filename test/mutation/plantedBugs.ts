@@ -323,6 +323,14 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     tests: [QUORUM_STORE_TEST],
   },
   {
+    name: 'the part of a failed insert counts as stored if the quorum is lowered',
+    lost: 'events are lost when ClickHouse removes the part, because Keeper does not list it',
+    file: QUORUM_STORE,
+    text: 'if (set.quorum < set.fullQuorum) await requireCheckedParts(store, database, tables);',
+    by: '',
+    tests: [QUORUM_STORE_TEST],
+  },
+  {
     name: 'replicas read before they have all parts',
     lost: 'rows that two lagging replicas lack are stored and counted twice',
     file: QUORUM_STORE,

@@ -10,8 +10,11 @@ interface FakeReplica extends Store {
   readonly statements: string[];
 }
 
-/** @param answer rows of each query. Undefined if the replica does not answer. */
-function aReplica(answer: readonly unknown[] | undefined): FakeReplica {
+/**
+ * @param answer rows of each query. Undefined if the replica does not answer.
+ * @param unchecked tables with a part that Keeper may not list
+ */
+function aReplica(answer: readonly unknown[] | undefined, unchecked: readonly string[] = []): FakeReplica {
   const statements: string[] = [];
   const respond = async (statement: string): Promise<void> => {
     statements.push(statement);
@@ -21,7 +24,8 @@ function aReplica(answer: readonly unknown[] | undefined): FakeReplica {
     ...{ statements, database: 'games', insertsEndWithinMs: 0 },
     query: async <Row>(sql: string) => {
       await respond(sql);
-      return [...(answer ?? [])] as Row[];
+      const isCheck = sql.includes('parts_to_check');
+      return (isCheck ? unchecked.map((table) => ({ table })) : [...(answer ?? [])]) as Row[];
     },
     queryRaw: () => Promise.reject(new Error('not used')),
     stream: () => Promise.reject(new Error('not used')),
@@ -73,6 +77,13 @@ test('with a lowered quorum, one replica is enough, but replicas that answer mus
   for (const other of [aReplica(undefined), silent])
     expect(await read(storeWithQuorum(1, [other, here]))).toEqual([{ id: 1 }]);
   await expect(read(storeWithQuorum(1, [aReplica([]), here]))).rejects.toThrow('have different rows');
+});
+
+test('with a lowered quorum, rows do not count as stored while ClickHouse has not checked their part', async () => {
+  const here = aReplica([{ id: 1 }], ['events_local']);
+  const reading = read(storeWithQuorum(1, [aReplica(undefined), here]));
+  await expect(reading).rejects.toThrow('ClickHouse has not checked the latest parts of events_local');
+  expect(await read(storeWithQuorum(2, [aReplica([{ id: 1 }], ['events_local']), here]))).toHaveLength(1);
 });
 
 test('one of three replicas can be lost, but not two', async () => {

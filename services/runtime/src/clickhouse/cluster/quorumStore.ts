@@ -65,6 +65,7 @@ export function quorumStore(set: ReplicaSet): Store {
       return await readAgainIfDifferent(() =>
         onQuorum(set, async (store) => {
           await syncTables(store, tables);
+          if (set.quorum < set.fullQuorum) await requireCheckedParts(store, database, tables);
           return await store.query(localSql, params, settings);
         }),
       );
@@ -95,6 +96,26 @@ export function readsRows(sql: string): boolean {
 /** Waits until a replica has fetched all parts that Keeper lists for the tables. @throws Unavailable after 10 s. */
 export async function syncTables(store: Store, tables: readonly string[]): Promise<void> {
   await Promise.all(tables.map((table) => store.command(`SYSTEM SYNC REPLICA ${table} LIGHTWEIGHT`)));
+}
+
+/**
+ * If Keeper fails during an insert, ClickHouse stores the part on the replica, and removes the part about five minutes later if
+ * Keeper does not list the part. With a full quorum, no other replica returns the rows of such a part.
+ * @throws Unavailable while a part of the tables is not checked
+ */
+async function requireCheckedParts(
+  store: Store,
+  database: string,
+  tables: readonly string[],
+): Promise<void> {
+  const unchecked = await store.query<{ table: string }>(
+    `SELECT table FROM system.replicas
+     WHERE database = {database:String} AND table IN {tables:Array(String)} AND parts_to_check > 0`,
+    { database, tables },
+  );
+  if (unchecked.length === 0) return;
+  const names = unchecked.map(({ table }) => table).join(', ');
+  throw new Unavailable(`ClickHouse has not checked the latest parts of ${names}`);
 }
 
 export function tablesIn(sql: string, tablesOf: ReplicaSet['tablesOf']): string[] {
@@ -163,10 +184,9 @@ async function onQuorum<Row>(
   if (first === undefined || answers.length < quorum) {
     const rejected = failures.find((error) => !(error instanceof Unavailable));
     if (rejected !== undefined) throw rejected;
-    const cause = failures[0];
     throw new Unavailable(
-      `ClickHouse: ${answers.length} of ${quorum} replicas of ${name} answer: ${messageOf(cause)}`,
-      { cause },
+      `ClickHouse: ${answers.length} of ${quorum} replicas of ${name} answer: ${failures.map(messageOf).join('; ')}`,
+      { cause: failures[0] },
     );
   }
   if (others.some((rows) => !isDeepStrictEqual(sorted(rows), sorted(first)))) throw new DifferentRows(name);
