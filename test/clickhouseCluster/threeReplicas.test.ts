@@ -280,7 +280,9 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
       outcome = await errorOfInsert(on.openNode(0, { querySettings }), 'erased_events_local');
     }
     expect(await erasedRowsOn(0)).not.toEqual([before]);
-    await expect(read()).rejects.toThrow('ClickHouse has not checked the latest parts of erased_events_local');
+    await expect(read()).rejects.toThrow(
+      'ClickHouse has not checked the latest parts of erased_events_local',
+    );
   });
 };
 

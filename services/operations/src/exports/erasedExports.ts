@@ -35,8 +35,7 @@ function isErasedBy(
 export function notCompared(directory: ExportedData, job: Export): Erasure[] {
   return [...directory.erasures.values()].filter(
     (erasure) =>
-      isErasedBy(directory, erasure, job) &&
-      !erasure.exports?.some(({ exportId }) => exportId === job.id),
+      isErasedBy(directory, erasure, job) && !erasure.exports?.some(({ exportId }) => exportId === job.id),
   );
 }
 

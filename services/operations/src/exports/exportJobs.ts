@@ -64,7 +64,10 @@ async function deleteExport(
   id: string,
   isForced: boolean,
 ): Promise<void> {
-  const abandon = async ({ id: exportId, path, files, rows }: Export, erasureIds: string[]): Promise<void> => {
+  const abandon = async (
+    { id: exportId, path, files, rows }: Export,
+    erasureIds: string[],
+  ): Promise<void> => {
     const abandoned: AbandonedExport = { exportId, path, files, rows, abandonedAt: clock.now() };
     for (const erasureId of erasureIds)
       await directory.change('erasure', erasureId, (known) => {

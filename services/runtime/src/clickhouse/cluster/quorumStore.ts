@@ -103,11 +103,7 @@ export async function syncTables(store: Store, tables: readonly string[]): Promi
  * Keeper does not list the part. With a full quorum, no other replica returns the rows of such a part.
  * @throws Unavailable while a part of the tables is not checked
  */
-async function requireCheckedParts(
-  store: Store,
-  database: string,
-  tables: readonly string[],
-): Promise<void> {
+async function requireCheckedParts(store: Store, database: string, tables: readonly string[]): Promise<void> {
   const unchecked = await store.query<{ table: string }>(
     `SELECT table FROM system.replicas
      WHERE database = {database:String} AND table IN {tables:Array(String)} AND parts_to_check > 0`,

@@ -3,8 +3,8 @@ import { createServer, get, type IncomingMessage, type ServerResponse } from 'no
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { afterEach, expect, test } from 'vitest';
-import { auth } from '../testing/aClickHouse.ts';
 import { MAX_OPEN_REQUESTS } from '../engine/limits.ts';
+import { auth } from '../testing/aClickHouse.ts';
 import { type Backend, handleRequest } from './requestHandler.ts';
 
 const READER = { username: 'reader', password: 'read-only' };
