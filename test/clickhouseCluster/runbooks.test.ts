@@ -22,7 +22,7 @@ import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { Deployment } from '../cluster/deployment.ts';
+import { Deployment, type Service } from '../cluster/deployment.ts';
 import { eventually, type ListedLink, onto } from '../e2e/builders.ts';
 import { bugsIn, ownEnvironment } from '../e2e/product.ts';
 import { CLICKHOUSE_CLIENT, followPage, type Hands, replaceCommands } from '../runbooks/followPage.ts';
