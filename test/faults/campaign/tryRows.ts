@@ -38,6 +38,8 @@ const READY_WITHIN_MS = 90_000;
 /** Minimum events of a run, because fewer prove nothing. */
 const MIN_EVENTS = 500;
 const MIN_LINKS = 20;
+/** Minimum reports of a run. Fewer reports can have too few links. */
+const MIN_REPORTS = 6;
 const MAX_FINDINGS = 20;
 
 /** One run of the campaign: its faults happen one after the other, and the run has one verdict. */
@@ -162,6 +164,7 @@ class Run {
     const { trial, isShort, say } = this.#site;
     const { audited, isLast } = this.#options;
     const { deployment, load } = trial;
+    const filedBefore = load.reports.length;
     await trial.waitForProgress();
     // Later runs on the same deployment keep the rate.
     if (!isShort && audited.events === 0) this.#counts[PEAK] = Math.round(await load.halfOfPeak());
@@ -169,6 +172,8 @@ class Run {
     for (const row of this.#rows) planted.push(await this.#plant(row));
     const isReady = ({ length }: readonly string[]) => length === 0;
     await eventually(() => problemsOf(deployment.services), isReady, READY_WITHIN_MS);
+    const filed = async () => load.reports.length - filedBefore;
+    await eventually(filed, (reports) => reports >= MIN_REPORTS, READY_WITHIN_MS);
     await trial.settle();
     say('everything is processed');
     for (const [at, { check }] of planted.entries()) {
