@@ -140,7 +140,7 @@ export async function recentAppendIds(store: Store, source: Source, start: numbe
   const rows = await store.query<{ id: string; offset: string }>(
     `SELECT append_id AS id, log_offset AS offset FROM appends
      WHERE ${BELOW_START}
-     ORDER BY log_offset DESC LIMIT {limit:UInt32}`,
+     ORDER BY log_offset DESC, append_id LIMIT {limit:UInt32}`,
     { ...source, start, limit: MAX_RECENT_APPENDS },
   );
   const newestFirst = rows.sort((a, b) => Number(b.offset) - Number(a.offset));

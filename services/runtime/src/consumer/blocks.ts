@@ -82,7 +82,11 @@ class BlockRun<Plan> {
       await this.#finishPendingBlock();
       while (!this.#owned.signal.aborted) await this.#writeNextBlock();
     } catch (error) {
-      if (error instanceof RestartRun) return;
+      if (error instanceof RestartRun) {
+        // Discards the writer, because a writer drops the records of a block that it has already planned.
+        this.#writer = undefined;
+        return;
+      }
       if (!(error instanceof LogTruncated)) throw error;
       this.#truncatedFrom = Math.min(this.#truncatedFrom, error.offset);
     }
@@ -98,7 +102,6 @@ class BlockRun<Plan> {
     const { offset } = this.#committed;
     const { startOffset } = await this.#retry(() => offsetRangeOf(log, topic, partition));
     logger.warn('tables_are_others', { topic, partition, from: offset, to: startOffset });
-    this.#writer = undefined;
     await this.#commit({ offset: startOffset });
     this.#hasCommit = false;
     // Inserts of the previous owner add no more rows. On a single server, a restored backup replaced their target tables.
@@ -114,7 +117,6 @@ class BlockRun<Plan> {
     if (isOther) await this.#waitForInserts();
     shard.use(next);
     if (!isOther) return;
-    this.#writer = undefined;
     const { topic, logger } = this.#options;
     logger.info('partition_moved', { topic, partition: this.#owned.partition, shard: next.shard });
     throw new RestartRun();
@@ -384,7 +386,7 @@ class BlockRun<Plan> {
   }
 }
 
-/** Error that restarts the writing of blocks at the committed offset. */
+/** Error that restarts the writing of blocks at the committed offset, with a new writer. */
 class RestartRun extends Error {}
 
 const TRUNCATED_MESSAGE = 'the log lost records whose rows are stored; see the table truncations';

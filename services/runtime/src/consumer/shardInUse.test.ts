@@ -8,7 +8,7 @@ import { Unavailable } from '../process/errors.ts';
 import { silentLogger } from '../process/logger.ts';
 import type { BlockOptions } from './blockOptions.ts';
 import { runBlocks } from './blocks.ts';
-import type { Block } from './blockWriter.ts';
+import type { Block, BlockWriter } from './blockWriter.ts';
 import { ShardInUse } from './shardInUse.ts';
 import { BlockTable, blockOptions } from './testing/blockTable.ts';
 
@@ -105,6 +105,27 @@ test('an owner whose inserts have ended changes the shard between two blocks', a
   await consumer.stop();
   expect(table.rows).toEqual([0, 1, 2, 3, 4]);
   expect(writers.at(-1)).toBe('b');
+});
+
+test('a wait during an insert drops no record, if a writer drops the records that it has already planned', async () => {
+  const { table, append, run } = await aPartition();
+  await append(2);
+  await run(2);
+  await append(3);
+  const openWriter = async (): Promise<BlockWriter<Block>> => {
+    const planned = new Set<number>();
+    const plan = async (block: Block): Promise<Block> => {
+      const records = block.records.filter(({ offset }) => !planned.has(offset));
+      for (const { offset } of records) planned.add(offset);
+      return { ...block, records };
+    };
+    return { ...table.writer(), plan };
+  };
+  // The process learns of the move to the shard B during the insert, and of the move back during the wait.
+  const recent = [B];
+  const shard = { recent: () => recent.shift() ?? BACK, latest: async () => BACK };
+  await run(5, { insertsEndWithinMs: 50, shard, openWriter });
+  expect(table.rows).toEqual([0, 1, 2, 3, 4]);
 });
 
 test.each([
