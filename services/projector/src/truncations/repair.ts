@@ -115,6 +115,8 @@ interface RollupTable<Key> {
   /** The same columns with the types and names of `Key`. */
   readonly select: string;
   readonly nameOf: (key: Key) => string;
+  /** Counts of a key without events. */
+  readonly zeros: string;
   readonly rowTable: (source: Source) => RowTable<Counted<Key>>;
 }
 
@@ -123,6 +125,7 @@ const QUOTAS: RollupTable<QuotaKey> = {
   key: { tenant_id: 'tenant_id', month: 'toStartOfMonth(received_at)' },
   select: 'tenant_id AS tenantId, toUInt16(toStartOfMonth(received_at)) AS monthDay',
   nameOf: nameOfQuotaKey,
+  zeros: '0 AS used',
   rowTable: quotaTable,
 };
 
@@ -137,6 +140,7 @@ const MINUTES: RollupTable<MinuteKey> = {
   select: `tenant_id AS tenantId, project_id AS projectId, toUnixTimestamp(toStartOfMinute(received_at)) AS minuteS,
     event_type AS eventType`,
   nameOf: nameOfMinuteKey,
+  zeros: '0 AS count, 0 AS weight',
   rowTable: minuteTable,
 };
 
@@ -145,16 +149,16 @@ const MINUTES: RollupTable<MinuteKey> = {
  * new counts, because the old counts have higher offsets.
  */
 function recount<Key>(rollup: RollupTable<Key>, { source, orphanId, offset }: RepairMove): Step[] {
-  const { table, key } = rollup;
+  const { table, key, zeros } = rollup;
+  const outdated = `${partitionFilter(source.logId, source)} AND last_offset >= ${offset}`;
   const [names, values] = [Object.keys(key).join(', '), Object.values(key).join(', ')];
   const touched = `(${values}) IN (SELECT ${names} FROM ${table} WHERE ${partitionFilter(orphanId, source)})`;
   return [
+    // Keeps the keys of all deleted counts, because a recount of lost records does not find keys whose events are all erased.
+    `INSERT INTO ${table} SELECT * REPLACE (toUUID('${orphanId}') AS log_id, ${zeros}, 0 AS last_offset)
+     FROM (SELECT * FROM ${table} FINAL WHERE ${outdated})`,
     countRows(rollup, { ...source, logId: orphanId }, '1'),
-    {
-      table,
-      change: 'DELETE',
-      where: `${partitionFilter(source.logId, source)} AND last_offset >= ${offset}`,
-    },
+    { table, change: 'DELETE', where: outdated },
     countRows(rollup, source, `log_offset < ${offset} AND ${touched}`),
   ];
 }

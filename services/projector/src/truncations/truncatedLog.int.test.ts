@@ -130,6 +130,18 @@ test('a log that is truncated while the projector is down and has not grown agai
   expect((await bench.health.state()).warnings['log_truncated']).toContain(`${TOPICS.events}/0`);
 });
 
+test('a log that lost only events that an erasure has deleted', async () => {
+  const start = await endOf(TOPICS.events);
+  const [kept, lost, fresh] = [accepted(3), accepted(2), accepted(1)];
+  await append([...kept, ...lost]);
+  await bench.projectAll(bench.store);
+  const erased = `project_id = '${project}' AND log_offset >= ${start + 3}`;
+  await bench.store.command(`ALTER TABLE events DELETE WHERE ${erased} SETTINGS mutations_sync = 2`);
+  await bench.log.truncate(TOPICS.events, 0, start + 3);
+  await append(fresh);
+  await runUntilStored(once(kept, fresh));
+});
+
 test('a log that is truncated while the projector runs and grows again with the same blocks', async () => {
   const start = await endOf(TOPICS.events);
   const [kept, lost, fresh] = [accepted(1), accepted(2), accepted(3)];
