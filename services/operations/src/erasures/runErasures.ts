@@ -234,6 +234,8 @@ class Run {
     const erasure = this.#erasure();
     await requireAllReplicas(store, ERASED_TABLES);
     await dropFromDisk(store, erasure.tenantId, this.#signal);
+    // Waits again, because the inserts of a batch that the projector read before the erasure can fail for a long time.
+    await this.#waitForProjections();
     for (const scope of scopesOf(erasure)) {
       const { events, sessions, reports, links } = await countRows(store, scope);
       if (events + sessions + reports + links === 0) continue;
