@@ -379,7 +379,8 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     const before = (await keysIn(bucket)).length;
     await startQuestlog('tiered');
     await append(Date.now() - 40 * DAY_MS);
-    const [, statement = ''] = /```sql\n *(ALTER TABLE questlog.events [^`]*)```/.exec(pageOf('retention.md')) ?? [];
+    const [, statement = ''] =
+      /```sql\n *(ALTER TABLE questlog.events [^`]*)```/.exec(pageOf('retention.md')) ?? [];
     for (const node of [0, 2])
       await commandOn(node, statement.replace('questlog.events', `${DATABASE}.events_local`));
     await startQuestlog('tiered');
