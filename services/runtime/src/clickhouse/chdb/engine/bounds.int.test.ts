@@ -115,16 +115,21 @@ test('an account of a studio has an hourly quota', async () => {
   expect(await ask('reader-2', 'SELECT 1')).toBe('1\n');
 });
 
-test('rejects requests above the limit with error 202, without effect on others', async () => {
-  const ask = async (body: string) => {
-    const response = await get('/', { method: 'POST', body });
-    await response.arrayBuffer();
-    return response.status;
+test('rejects requests of a studio above the limit with error 202, without effect on others', async () => {
+  const askAll = (count: number, body: string, account?: Parameters<typeof auth>[0]) => {
+    const ask = async () => {
+      const headers = account && { headers: auth(account) };
+      const response = await get('/', { method: 'POST', body, ...headers });
+      await response.arrayBuffer();
+      return response.status;
+    };
+    return Promise.all(Array.from({ length: count }, ask));
   };
-  const slow = Array.from({ length: 3 }, () => ask('SELECT sleep(1.5)'));
-  const quick = await Promise.all(Array.from({ length: 300 }, () => ask('SELECT 1')));
-  expect(new Set(quick)).toEqual(new Set([200, 503]));
-  expect(await Promise.all(slow)).toEqual([200, 200, 200]);
+  const slow = askAll(3, 'SELECT sleep(1.5)');
+  const ofStudio = askAll(300, 'SELECT 1', { username: 'reader-2', password: PASSWORD });
+  expect(new Set(await askAll(100, 'SELECT 1'))).toEqual(new Set([200]));
+  expect(new Set(await ofStudio)).toEqual(new Set([200, 503]));
+  expect(await slow).toEqual([200, 200, 200]);
   expect(await it.ask('SELECT 1')).toBe('1\n');
 });
 
