@@ -7,7 +7,7 @@ import type { Ratio } from './tracesCost.ts';
 /** Maximum of the additional CPU time per event if 1 % of the requests are sampled. */
 const MAX_COST = 0.03;
 
-export const TRACES_WORDS = `measures ingest processes that export traces. The clients decide which requests are sampled. A round has three slices
+export const TRACES_WORDS = `measures ingest processes that export traces. A round has three slices
 of half a second in a random order, with 0 %, 1 %, and 10 % sampled requests. A ratio is the CPU time per request in a slice, divided by that
 of the round's slice with 0 %. Parentheses contain the 95 % confidence interval of the median (bootstrap).`;
 
