@@ -307,6 +307,14 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     tests: ['services/runtime/src/consumer/shardInUse.test.ts'],
   },
   {
+    name: 'writer kept after a wait during an insert',
+    lost: 'the events of a block are not stored, because the writer drops the records that it has already planned',
+    file: BLOCKS,
+    text: 'this.#writer = undefined;\n        return;',
+    by: 'return;',
+    tests: ['services/runtime/src/consumer/shardInUse.test.ts'],
+  },
+  {
     name: 'partly inserted block missed',
     lost: 'events stay uncounted if a truncation removed their record and the group lost its offsets',
     file: 'services/projector/src/truncations/storedRecords.ts',
