@@ -25,6 +25,7 @@ const LATE_COMMIT =
 
 const LATE_START =
   'the machine was overloaded: a starting process did not connect to ClickHouse within 30 s.';
+const FEW_LINKS = 'the run had fewer than 20 links.';
 const WRONG_VERIFIER = 'the test sent every verification to the same process, whose clock was behind.';
 
 /** The causes of failed runs: the commit of the run, the start of its finding, and the cause. */
@@ -51,6 +52,8 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
     'condition not met within 240000 ms',
     'a bug (fixed in eb624be): an erasure waited for a part that a killed replica had detached and fetched again.',
   ],
+  ['140cb87c49', '4034 events and 6 links', FEW_LINKS],
+  ['140cb87c49', '10136 events and 18 links', FEW_LINKS],
   ['3cf74eb32d', 'exited with 1', LATE_START],
   ['dcd6885895', 'verify found ', WRONG_VERIFIER],
   ['370167f405', 'verify found ', WRONG_VERIFIER],
