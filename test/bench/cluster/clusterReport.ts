@@ -7,8 +7,7 @@ import type { ClusterResult, QueryCost, QueryFigures } from './measureCluster.ts
 /** Maximum CPU time of the projector per event, relative to a single server. */
 const MAX_RATIO = 1.2;
 
-export const CLUSTER_WORDS = `compares clusters with one server on the same machine. For the queries of the data guide, a cell shows the median,
-minimum, and maximum ratio.`;
+export const CLUSTER_WORDS = `compares clusters with one server on the same machine (queries of the data guide: median, minimum, and maximum).`;
 
 export function clusterReport({ run, runs, replicas, projector, events, queries }: ClusterResult): string {
   const [, ...clusters] = projector;

@@ -43,13 +43,13 @@ interface Section {
 const GENERATED = `<!-- Generated from ${RESULTS}. Add --json ${RESULTS} to a command, then run: npm run docs:reference -->`;
 
 const HEAD = [
-  `[The summary](../performance.md) has the main figures. \`npm run bench\` compares the CPU times of four servers that receive the
+  `\`npm run bench\` compares the CPU times of four servers that receive the
 same events, one after the other, on one machine with one Kafka broker and \`acks=all\`.`,
   `- Questlog validates each event, checks its session and quota, stores the event, and returns it.
 - The [simple server](../../test/bench/peers/afternoon.ts) uses Koa and kafkajs, and writes one message per event.
 - The [\`node:http\` server](../../test/bench/peers/floor.ts) reads the body, responds with two bytes, and stores nothing.
 - The [OpenTelemetry Collector](../../test/bench/peers/collector.ts) checks nothing, writes one message per request, and returns two bytes.`,
-  `\`--against COMMIT\` compares with an earlier commit. \`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run. Stop other programs first.`,
+  `\`--against COMMIT\` compares with an earlier commit. \`--rows 500x8,1x64\` and \`--seconds 5\` shorten a run.`,
 ];
 
 const SECTIONS: readonly Section[] = [

@@ -25,7 +25,7 @@ const LATE_COMMIT =
 
 const LATE_START =
   'the machine was overloaded: a starting process did not connect to ClickHouse within 30 s.';
-const FEW_LINKS = 'the run had fewer than 20 links.';
+const FEW_LINKS = 'fewer than 20 links.';
 const WRONG_VERIFIER = 'the test sent every verification to the same process, whose clock was behind.';
 
 /** The causes of failed runs: the commit of the run, the start of its finding, and the cause. */
