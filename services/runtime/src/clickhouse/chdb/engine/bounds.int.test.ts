@@ -128,7 +128,7 @@ test('rejects requests of a studio above the limit with error 202, without effec
   const slow = askAll(3, 'SELECT sleep(1.5)');
   const ofStudio = askAll(300, 'SELECT 1', { username: 'reader-2', password: PASSWORD });
   expect(new Set(await askAll(100, 'SELECT 1'))).toEqual(new Set([200]));
-  expect(new Set(await ofStudio)).toEqual(new Set([200, 503]));
+  expect(await ofStudio).toContain(503);
   expect(await slow).toEqual([200, 200, 200]);
   expect(await it.ask('SELECT 1')).toBe('1\n');
 });
