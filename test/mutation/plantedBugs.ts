@@ -334,7 +334,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'the part of a failed insert counts as stored if the quorum is lowered',
     lost: 'events are lost when ClickHouse removes the part, because Keeper does not list it',
     file: QUORUM_STORE,
-    text: 'if (set.quorum < set.fullQuorum) await requireCheckedParts(store, database, tables);',
+    text: 'if (set.quorum < set.fullQuorum) await requireCheckedParts(store, tables);',
     by: '',
     tests: [QUORUM_STORE_TEST],
   },

@@ -174,7 +174,10 @@ export interface ErasedExport {
   readonly names: readonly string[];
 }
 
-/** Export that an operator deleted before its files were compared. `path`, `files`, and `rows` are from the record of the deleted export. */
+/**
+ * Export that an operator deleted before its files were compared. `path`, `files`, and `rows` are from the record of the deleted
+ * export.
+ */
 export interface AbandonedExport extends Pick<Export, 'path' | 'files' | 'rows'> {
   readonly exportId: string;
   readonly abandonedAt: number;

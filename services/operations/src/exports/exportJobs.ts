@@ -84,9 +84,10 @@ async function deleteExport(
       const answer = { job, erasureIds: notAbandoned(directory.current, job) };
       return answer.erasureIds.length === 0 ? { entity: null, answer } : { answer };
     });
-    if (erasureIds.length > 0) await abandon(job, erasureIds);
+    const isDeleted = erasureIds.length === 0;
     // Another process can have requested an erasure while this process deleted the export.
-    else return await abandon(job, notAbandoned(directory.current, job));
+    await abandon(job, isDeleted ? notAbandoned(directory.current, job) : erasureIds);
+    if (isDeleted) return;
   }
 }
 

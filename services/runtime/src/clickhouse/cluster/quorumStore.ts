@@ -65,7 +65,7 @@ export function quorumStore(set: ReplicaSet): Store {
       return await readAgainIfDifferent(() =>
         onQuorum(set, async (store) => {
           await syncTables(store, tables);
-          if (set.quorum < set.fullQuorum) await requireCheckedParts(store, database, tables);
+          if (set.quorum < set.fullQuorum) await requireCheckedParts(store, tables);
           return await store.query(localSql, params, settings);
         }),
       );
@@ -103,11 +103,11 @@ export async function syncTables(store: Store, tables: readonly string[]): Promi
  * Keeper does not list the part. With a full quorum, no other replica returns the rows of such a part.
  * @throws Unavailable while a part of the tables is not checked
  */
-async function requireCheckedParts(store: Store, database: string, tables: readonly string[]): Promise<void> {
+async function requireCheckedParts(store: Store, tables: readonly string[]): Promise<void> {
   const unchecked = await store.query<{ table: string }>(
     `SELECT table FROM system.replicas
-     WHERE database = {database:String} AND table IN {tables:Array(String)} AND parts_to_check > 0`,
-    { database, tables },
+     WHERE database = currentDatabase() AND table IN {tables:Array(String)} AND parts_to_check > 0`,
+    { tables },
   );
   if (unchecked.length === 0) return;
   const names = unchecked.map(({ table }) => table).join(', ');
