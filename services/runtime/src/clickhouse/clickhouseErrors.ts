@@ -78,11 +78,20 @@ export function insertFailure(error: ClickHouseError): Error {
 }
 
 export function queryFailure(error: ClickHouseError): Error {
-  if (QUERY_ERRORS.has(error.code) || DATA_ERRORS.has(error.code)) return new QueryRejected(error);
+  const isRejected = QUERY_ERRORS.has(error.code) || DATA_ERRORS.has(error.code);
+  if (isRejected && !isLostNode(error)) return new QueryRejected(error);
   return new Unavailable(`ClickHouse: ${error.message}`, { cause: error });
 }
 
 export function callerQueryFailure(error: ClickHouseError): Error {
   const isTemporary = TEMPORARY_ERRORS.has(error.code) && !OWN_MEMORY_LIMIT.test(error.message);
-  return isTemporary ? queryFailure(error) : new QueryRejected(error);
+  return isTemporary || isLostNode(error) ? queryFailure(error) : new QueryRejected(error);
+}
+
+/**
+ * Returns true if another node ended its connection in the middle of a distributed query. ClickHouse then gives a code of invalid data,
+ * and adds this text (`Connection::receivePacket`).
+ */
+function isLostNode({ code, message }: ClickHouseError): boolean {
+  return DATA_ERRORS.has(code) && message.includes('while receiving packet from ');
 }

@@ -41,6 +41,18 @@ test.each(['before', 'during'])(
   },
 );
 
+test('a node that is killed during a distributed query is no fault of the query', async () => {
+  const failure =
+    'Attempt to read after eof: while receiving packet from 127.0.0.1:9000: While executing Remote.';
+  const store = await aStoreOn((_, response) => {
+    response.writeHead(500, { 'X-ClickHouse-Exception-Code': '32' });
+    response.end(`Code: 32. DB::Exception: ${failure} (ATTEMPT_TO_READ_AFTER_EOF)`);
+  });
+
+  await expect(store.query('SELECT 1')).rejects.toThrow(Unavailable);
+  await expect(store.queryRaw('SELECT 1', {}, 1024)).rejects.toThrow(Unavailable);
+});
+
 test('counts queries and inserts that wait for a response', async () => {
   const responses: ServerResponse[] = [];
   const store = await aStoreOn(
