@@ -13,6 +13,7 @@ import {
   dropFromDisk,
   hideRows,
   recordErasedEvents,
+  replacedParts,
   reportsIn,
   restoreSettings,
 } from './eraseRows.ts';
@@ -20,6 +21,8 @@ import { openErasures } from './erasures.ts';
 import { openPlayerSessions } from './playerSessions.ts';
 
 const NO_LETTERS = { valuesOf: async () => [] };
+/** Number of months with events. Each month is a partition. */
+const MONTHS = 60;
 const AT = Date.UTC(2026, 10, 22);
 const shared = sharedStore();
 
@@ -243,4 +246,21 @@ test('reads all sessions of a player in pages, for all projects', async () => {
   expect(new Set(all.flatMap(({ projectId, ids }) => ids.map((id) => `${projectId}/${id}`))).size).toBe(
     45_000,
   );
+});
+
+test('finds all replaced parts although ClickHouse has just loaded the table', async () => {
+  const { tenantId, projectId } = aProject();
+  const { store } = shared;
+  for (let insert = 0; insert < 3; insert++)
+    await store.command(
+      `INSERT INTO events (tenant_id, project_id, id, received_at, log_id)
+       SELECT '${tenantId}', '${projectId}', generateUUIDv4(), toDateTime64('2000-01-15', 3) + toIntervalMonth(number), '${RECEIVED.log_id}'
+       FROM numbers(${MONTHS}) SETTINGS max_partitions_per_insert_block = 0`,
+    );
+  await store.command('OPTIMIZE TABLE events FINAL');
+  const replaced = await replacedParts(store);
+  expect(replaced.size).toBeGreaterThan(2 * MONTHS);
+  await store.command('DETACH TABLE events');
+  await store.command('ATTACH TABLE events');
+  expect(await replacedParts(store)).toEqual(replaced);
 });

@@ -294,7 +294,10 @@ function localTables({ localName }: NodeStatements): string[] {
   return ERASED_TABLES.map((table) => localName?.(table) ?? table);
 }
 
-async function replacedParts(node: NodeStatements): Promise<Set<string>> {
+/** Returns the names of all data parts that ClickHouse has replaced but not removed. */
+export async function replacedParts(node: NodeStatements): Promise<Set<string>> {
+  // After a start, ClickHouse loads replaced parts in the background, and the table `system.parts` has only the loaded parts.
+  for (const table of localTables(node)) await node.command(`SYSTEM WAIT LOADING PARTS ${table}`);
   const rows = await node.query<{ part: string }>(
     `SELECT concat(table, '/', name) AS part FROM system.parts
      WHERE database = currentDatabase() AND table IN {tables:Array(String)} AND NOT active`,
