@@ -40,10 +40,14 @@ async function insertEvents(first: number, count: number): Promise<void> {
      SELECT '${tenantId}', '${id}', '${logId}', 0, generateUUIDv7(), 'kill', at, at, at, '{}', number, 1
      FROM numbers(${first}, ${count})`,
   );
+  await publishOffset(first + count);
+}
+
+async function publishOffset(nextOffset: number): Promise<void> {
   const { topic, table } = PROJECTED.events;
   await engine.store.command(
     `INSERT INTO projected_offset_versions (log_id, topic, partition, table_name, table_uuid, generation, next_offset)
-     SELECT '${logId}', '${topic}', 0, name, uuid, 1, ${first + count} FROM system.tables
+     SELECT '${logId}', '${topic}', 0, name, uuid, 1, ${nextOffset} FROM system.tables
      WHERE database = currentDatabase() AND name = '${table}'`,
   );
 }
@@ -149,6 +153,21 @@ test('of several processes, one runs an export, and writes each file once', asyn
   });
   expect(bucket.offsets()).toEqual(allOffsets());
   expect(bucket.stored).toHaveLength(CHUNKS);
+});
+
+test('an export waits until the projector has published the offset of its rows again', async () => {
+  const { first, bucket, clock, run, create, ended } = await processes(1);
+  await engine.store.command('TRUNCATE TABLE projected_offset_versions');
+  const jobId = await create();
+  run(first);
+  await ended(jobId, {
+    state: 'queued',
+    problem: `${CHUNKS} rows are missing, because their partition has no projected offset yet`,
+  });
+  await publishOffset(CHUNKS);
+  clock.nowMs += HOUR_MS;
+  await ended(jobId, { state: 'done', rows: CHUNKS, problem: null });
+  expect(bucket.offsets()).toEqual(allOffsets());
 });
 
 test('another process continues the export of a process that has stopped, and the stopped process writes nothing more', async () => {

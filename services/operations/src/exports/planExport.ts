@@ -1,5 +1,6 @@
 /** Divides the rows of a project into chunks. A chunk is a range of log offsets within a day of receipt. */
 import type { Store } from '@questlog/runtime/clickhouse/store';
+import { Unavailable } from '@questlog/runtime/process/errors';
 import type { ExportOffset, ExportPlan, ExportPlanInput } from '@questlog/schemas/http/export';
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
 import { type ExportedRows, exportedRows } from './exportedRows.ts';
@@ -25,41 +26,91 @@ interface PlannedChunk
   readonly partition: number;
 }
 
+type PlannedRows = Omit<ExportPlanInput, 'projectId' | 'after'>;
+type ProjectKey = Pick<Project, 'tenantId' | 'id'>;
+
 export async function planExport(
   store: Pick<Store, 'query'>,
-  { tenantId, id: projectId }: Pick<Project, 'tenantId' | 'id'>,
-  { kind, from, to, format = 'parquet' }: Omit<ExportPlanInput, 'projectId' | 'after'>,
+  project: ProjectKey,
+  { format = 'parquet', ...planned }: PlannedRows,
   after: readonly ExportOffset[],
 ): Promise<ExportPlan> {
-  const rows = exportedRows(kind);
+  const rows = exportedRows(planned.kind);
   // Reads the offsets before the rows, because only the rows below the offsets are complete.
   const offsets = await projectedOffsets(store, rows.topic);
   requireUnchanged(after, offsets);
+  const all = allRows(project, planned);
+  const unknownRows = await countUnknown(store, all, offsets);
   const firsts = offsetOfRow('first', offsets, (offset) => exportedBelow(after, offset));
-  const nexts = offsetOfRow('next', offsets, ({ nextOffset }) => nextOffset);
-  const source = `FROM ${rows.from}
-    WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${rows.condition}
-      AND toDate(${rows.time}) >= {from:Date} AND toDate(${rows.time}) < {to:Date}`;
-  const params = {
-    ...{ tenantId, projectId, from: from ?? FIRST_DAY, to: to ?? LAST_DAY },
-    ...firsts.params,
-    ...nexts.params,
-  };
-  const [unknown] = await store.query<{ rows: string }>(
-    `SELECT count() AS rows ${source} AND ${nexts.sql} = 0`,
-    params,
-    MEMORY_SETTINGS,
-  );
-  const planned = `${source} AND log_offset >= ${firsts.sql} AND log_offset < ${nexts.sql}`;
-  const chunks = await plannedChunks(store, rows, planned, params, CHUNK_BYTES[format]);
+  const nexts = nextOffsetOfRow(offsets);
+  const source = `${all.sql} AND log_offset >= ${firsts.sql} AND log_offset < ${nexts.sql}`;
+  const params = { ...all.params, ...firsts.params, ...nexts.params };
+  const chunks = await plannedChunks(store, rows, source, params, CHUNK_BYTES[format]);
   return {
     offsets,
-    unknownRows: Number(unknown?.rows),
+    unknownRows,
     chunks: chunks.map(({ firstOffset, lastOffset, rows: count, bytes: _, ...chunk }) => ({
       ...chunk,
       ...{ firstOffset: Number(firstOffset), lastOffset: Number(lastOffset), rows: Number(count) },
     })),
   };
+}
+
+/**
+ * @throws Unavailable if the plan lacks rows of a log from which the projector inserts. After a restore of the tables, the projector
+ * publishes the projected offset of a partition again with the next record of the partition. Rows of an earlier log stay unknown.
+ */
+export async function requirePublished(
+  store: Pick<Store, 'query'>,
+  project: ProjectKey,
+  planned: PlannedRows,
+  { offsets, unknownRows }: Pick<ExportPlan, 'offsets' | 'unknownRows'>,
+): Promise<void> {
+  if (unknownRows === 0) return;
+  const all = allRows(project, planned);
+  const logIds = [...new Set(offsets.map(({ logId }) => logId))];
+  const published = {
+    sql: `${all.sql} AND log_id IN {logIds:Array(UUID)}`,
+    params: { ...all.params, logIds },
+  };
+  const missing = await countUnknown(store, logIds.length === 0 ? all : published, offsets);
+  if (missing > 0)
+    throw new Unavailable(`${missing} rows are missing, because their partition has no projected offset yet`);
+}
+
+interface Source {
+  readonly sql: string;
+  readonly params: Readonly<Record<string, unknown>>;
+}
+
+/** Returns the rows of a project in the planned days, as FROM and WHERE clause. */
+function allRows({ tenantId, id: projectId }: ProjectKey, { kind, from, to }: PlannedRows): Source {
+  const rows = exportedRows(kind);
+  return {
+    sql: `FROM ${rows.from}
+      WHERE tenant_id = {tenantId:UUID} AND project_id = {projectId:UUID} AND ${rows.condition}
+        AND toDate(${rows.time}) >= {from:Date} AND toDate(${rows.time}) < {to:Date}`,
+    params: { tenantId, projectId, from: from ?? FIRST_DAY, to: to ?? LAST_DAY },
+  };
+}
+
+/** Counts the rows of a source whose partition has no projected offset. */
+async function countUnknown(
+  store: Pick<Store, 'query'>,
+  { sql, params }: Source,
+  offsets: readonly ExportOffset[],
+): Promise<number> {
+  const nexts = nextOffsetOfRow(offsets);
+  const [unknown] = await store.query<{ rows: string }>(
+    `SELECT count() AS rows ${sql} AND ${nexts.sql} = 0`,
+    { ...params, ...nexts.params },
+    MEMORY_SETTINGS,
+  );
+  return Number(unknown?.rows);
+}
+
+function nextOffsetOfRow(offsets: readonly ExportOffset[]): Source {
+  return offsetOfRow('next', offsets, ({ nextOffset }) => nextOffset);
 }
 
 /** Divides rows into chunks. @param planned FROM and WHERE clause of the rows */
@@ -110,7 +161,7 @@ function offsetOfRow(
   name: string,
   offsets: readonly ExportOffset[],
   offsetOf: (of: ExportOffset) => number,
-): { readonly sql: string; readonly params: Readonly<Record<string, unknown>> } {
+): Source {
   const logs = [...Map.groupBy(offsets, ({ logId }) => logId)];
   const cases = logs.map(([logId, of], n) => ({
     sql: `log_id = {${name}Log${n}:UUID}, transform(toUInt64(log_partition), {${name}Partitions${n}:Array(UInt64)},
