@@ -15,3 +15,13 @@ test.each([
   onTestFinished(watchParts({ store: { query } as never, metrics }));
   await expect.poll(() => registry.metrics()).not.toContain('dropped');
 });
+
+test('has the values of a shard while another shard does not answer', async () => {
+  const registry = createMetricsRegistry();
+  const metrics = operationsMetrics(registry);
+  const answering = { query: async () => [{ table: 'events', parts: '901', bytes: '7' }] };
+  const silent = { query: () => Promise.reject(new Error('does not answer')) };
+  const store = { query: async () => [], shards: () => [silent, answering] };
+  onTestFinished(watchParts({ store: store as never, metrics }));
+  await expect.poll(() => registry.metrics()).toContain('partition_parts{table="events"} 901');
+});

@@ -3,11 +3,12 @@
  * then rejects them. In a cluster, one replica of each shard is read, and each metric is the largest of the values that were
  * read.
  */
-import { onEachShard } from '@questlog/runtime/clickhouse/cluster/eachNode';
 import { runPeriodically } from '@questlog/runtime/process/waiting';
 import type { OperationsContext } from './context.ts';
 
 const INTERVAL_MS = 30_000;
+
+type TableSizes = Record<'table' | 'parts' | 'bytes', string>;
 
 const PARTS = `SELECT table, max(parts) AS parts, sum(bytes) AS bytes FROM (
   SELECT table, partition_id, count() AS parts, sum(bytes_on_disk) AS bytes FROM system.parts
@@ -26,16 +27,18 @@ export function watchParts({
     for (const gauge of [partitionParts, tableBytes, deduplicationWindow]) gauge.reset();
   };
   const count = async (): Promise<void> => {
-    const perShard = await onEachShard(store, (shard) =>
-      shard.query<Record<'table' | 'parts' | 'bytes', string>>(PARTS),
+    // A shard that does not answer must not hide the parts of the other shards.
+    const perShard = await Promise.allSettled(
+      (store.shards?.() ?? [store]).map((shard) => shard.query<TableSizes>(PARTS)),
     );
+    const sizes = perShard.flatMap((shard) => (shard.status === 'fulfilled' ? shard.value : []));
     const windows = await store.query<{ table: string; inserts: number }>(WINDOWS);
     // Removes the values of tables that have no parts any more.
     reset();
     for (const { table, inserts } of windows) deduplicationWindow.set({ table }, inserts);
-    for (const [table, sizes] of Map.groupBy(perShard.flat(), (size) => size.table)) {
-      partitionParts.set({ table }, Math.max(...sizes.map(({ parts }) => Number(parts))));
-      tableBytes.set({ table }, Math.max(...sizes.map(({ bytes }) => Number(bytes))));
+    for (const [table, ofTable] of Map.groupBy(sizes, (size) => size.table)) {
+      partitionParts.set({ table }, Math.max(...ofTable.map(({ parts }) => Number(parts))));
+      tableBytes.set({ table }, Math.max(...ofTable.map(({ bytes }) => Number(bytes))));
     }
   };
   // Without ClickHouse, or without the right to read `system.parts`, the metrics have no values.
