@@ -4,6 +4,7 @@ import { Invalid, Unavailable } from '../process/errors.ts';
 
 export const UNKNOWN_SETTING = '115';
 export const UNKNOWN_TABLE = '60';
+export const UNKNOWN_IDENTIFIER = '47';
 
 /** ClickHouse's error codes for invalid data (src/Common/ErrorCodes.cpp). An insert that fails with another code is retried. */
 const DATA_ERRORS = new Set([
@@ -38,12 +39,16 @@ export class QueryRejected extends Error {
 
 /** Error codes of failures for which a retry of the same query can succeed. */
 const TEMPORARY_ERRORS = new Set([
+  '75', // CANNOT_WRITE_TO_FILE_DESCRIPTOR
   '173', // CANNOT_ALLOCATE_MEMORY
   '201', // QUOTA_EXCEEDED, shared by all queries of an account
   '202', // TOO_MANY_SIMULTANEOUS_QUERIES
-  '209', // SOCKET_TIMEOUT; this and the next two are errors of distributed queries
-  '210', // NETWORK_ERROR
+  '236', // ABORTED, because the server stops
+  ...['95', '96', '100', '102', '209', '210'], // errors of a connection to another node
+  '198', // DNS_ERROR
   '279', // ALL_CONNECTION_TRIES_FAILED
+  '369', // ALL_REPLICAS_ARE_STALE
+  '519', // NO_REMOTE_SHARD_AVAILABLE
   '241', // MEMORY_LIMIT_EXCEEDED, unless it is the query's own limit
   '243', // NOT_ENOUGH_SPACE
   '394', // QUERY_WAS_CANCELLED
@@ -60,7 +65,7 @@ const QUERY_ERRORS = new Set([
   '42', // NUMBER_OF_ARGUMENTS_DOESNT_MATCH
   '43', // ILLEGAL_TYPE_OF_ARGUMENT
   '46', // UNKNOWN_FUNCTION
-  '47', // UNKNOWN_IDENTIFIER
+  UNKNOWN_IDENTIFIER,
   '48', // NOT_IMPLEMENTED
   UNKNOWN_TABLE,
   '62', // SYNTAX_ERROR
@@ -77,21 +82,22 @@ export function insertFailure(error: ClickHouseError): Error {
   return new Unavailable(`the insert into ClickHouse failed: ${error.message}`, { cause: error });
 }
 
+/**
+ * ATTEMPT_TO_READ_AFTER_EOF and CANNOT_READ_ALL_DATA. A query gets these codes if another node ends its connection in the middle of
+ * the query, or if a data part is damaged until ClickHouse fetches the part again.
+ */
+const CUT_DATA = new Set(['32', '33']);
+/** Matches the text that ClickHouse adds to an error for cut data, unless the query itself parses the data. */
+const READ_BY_CLICKHOUSE = /while receiving packet from |while reading column /;
+
 export function queryFailure(error: ClickHouseError): Error {
   const isRejected = QUERY_ERRORS.has(error.code) || DATA_ERRORS.has(error.code);
-  if (isRejected && !isLostNode(error)) return new QueryRejected(error);
+  if (isRejected && !CUT_DATA.has(error.code)) return new QueryRejected(error);
   return new Unavailable(`ClickHouse: ${error.message}`, { cause: error });
 }
 
 export function callerQueryFailure(error: ClickHouseError): Error {
   const isTemporary = TEMPORARY_ERRORS.has(error.code) && !OWN_MEMORY_LIMIT.test(error.message);
-  return isTemporary || isLostNode(error) ? queryFailure(error) : new QueryRejected(error);
-}
-
-/**
- * Returns true if another node ended its connection in the middle of a distributed query. ClickHouse then gives a code of invalid data,
- * and adds this text (`Connection::receivePacket`).
- */
-function isLostNode({ code, message }: ClickHouseError): boolean {
-  return DATA_ERRORS.has(code) && message.includes('while receiving packet from ');
+  const isCut = CUT_DATA.has(error.code) && READ_BY_CLICKHOUSE.test(error.message);
+  return isTemporary || isCut ? queryFailure(error) : new QueryRejected(error);
 }

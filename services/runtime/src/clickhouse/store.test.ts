@@ -41,12 +41,14 @@ test.each(['before', 'during'])(
   },
 );
 
-test('a node that is killed during a distributed query is no fault of the query', async () => {
-  const failure =
-    'Attempt to read after eof: while receiving packet from 127.0.0.1:9000: While executing Remote.';
+test.each([
+  ['32', 'Attempt to read after eof: while receiving packet from 127.0.0.1:9000: While executing Remote.'],
+  ['33', 'Cannot read all data. Bytes read: 7. Bytes expected: 8.: (while reading column payload)'],
+  ['236', 'Server is stopping'],
+])('a query that fails with code %s can succeed later', async (code, failure) => {
   const store = await aStoreOn((_, response) => {
-    response.writeHead(500, { 'X-ClickHouse-Exception-Code': '32' });
-    response.end(`Code: 32. DB::Exception: ${failure} (ATTEMPT_TO_READ_AFTER_EOF)`);
+    response.writeHead(500, { 'X-ClickHouse-Exception-Code': code });
+    response.end(`Code: ${code}. DB::Exception: ${failure} (FAILURE)`);
   });
 
   await expect(store.query('SELECT 1')).rejects.toThrow(Unavailable);
