@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
 import { readTables } from '@questlog/runtime/clickhouse/cluster/tableState';
 import { type AddressedStore, openStore, type StoreOptions } from '@questlog/runtime/clickhouse/store';
-import { StartRefused } from '@questlog/runtime/process/errors';
+import { StartRefused, Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
@@ -131,6 +131,30 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
     await expect
       .poll(() => ask(nodes[1] ?? '', `SELECT uniq(name) AS files FROM ${database}.schema_migrations`))
       .toEqual([{ files: String(readdirSync(directory).length) }]);
+  });
+
+  test('a shard does not count as lost while one of its replicas does not answer', async () => {
+    const database = aDatabase();
+    const directory = filesBefore('002');
+    await migrate(database, { directory });
+    const marker = () =>
+      ask(
+        nodes[2] ?? '',
+        `SELECT uuid FROM system.tables WHERE database = '${database}' AND name = 'restore_marker'`,
+      );
+    const before = await marker();
+    const replaced = openStore(addressOf(nodes[1] ?? ''));
+    await replaced.command(`DROP TABLE ${database}.restore_marker SYNC`);
+    await replaced.close();
+    const open = (options: StoreOptions): AddressedStore => {
+      const store = openStore(options);
+      if (options.url !== addressOf(nodes[0] ?? '').url) return store;
+      return { ...store, query: () => Promise.reject(new Unavailable('does not answer')) };
+    };
+    await expect(migrate(database, { directory, open })).rejects.toThrow(
+      'another replica of shard 1 does not answer',
+    );
+    expect(await marker()).toEqual(before);
   });
 
   test('all nodes have equal tables, and a second start changes nothing', async () => {

@@ -2,7 +2,7 @@
 import { messageOf, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
 import { pause } from '../../process/waiting.ts';
-import { QueryRejected, UNKNOWN_TABLE } from '../clickhouseErrors.ts';
+import { QueryRejected, UNKNOWN_IDENTIFIER, UNKNOWN_TABLE } from '../clickhouseErrors.ts';
 import type { Store, StoreOptions } from '../store.ts';
 import { type ClusterOptions, identify, type NodeIdentity, rejectRepeatedNodes } from './clusterNodes.ts';
 
@@ -58,7 +58,7 @@ export async function openMembers({ options, settings, logger, open }: MembersDe
           ...{ node: address.url, cause },
         });
       causes.add(cause);
-      if (isUnavailable) void pause(RETRY_PAUSE_MS).then(() => (attempt = undefined));
+      void pause(RETRY_PAUSE_MS).then(() => (attempt = undefined));
     };
     return (): Promise<void> => {
       attempt ??= join(address, store).catch(onFailure);
@@ -85,8 +85,8 @@ export async function openMembers({ options, settings, logger, open }: MembersDe
 }
 
 /**
- * Returns a store that throws `Unavailable` if a table is missing. A node that has lost its disk has no tables until Questlog
- * restarts.
+ * Returns a store that throws `Unavailable` if a table or a column is missing. A node that has lost its disk, or that was unavailable
+ * during an upgrade of Questlog, lacks them until Questlog restarts.
  */
 function withMissingTables(store: Store): Store {
   return {
@@ -98,7 +98,11 @@ function withMissingTables(store: Store): Store {
   };
 }
 
+const MISSING = [UNKNOWN_TABLE, UNKNOWN_IDENTIFIER];
+
 function rejectMissingTable(error: unknown): never {
-  if (!(error instanceof QueryRejected && error.code === UNKNOWN_TABLE)) throw error;
-  throw new Unavailable(`ClickHouse: a node lacks a table: ${error.message}`, { cause: error });
+  if (!(error instanceof QueryRejected && MISSING.includes(error.code))) throw error;
+  throw new Unavailable(`ClickHouse: a node lacks a table or a column; restart Questlog: ${error.message}`, {
+    cause: error,
+  });
 }

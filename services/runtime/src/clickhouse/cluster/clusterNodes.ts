@@ -47,6 +47,7 @@ export async function openClusterNodes(
   };
   try {
     const unavailable: string[] = [];
+    const causes: string[] = [];
     const found = await Promise.all(
       opened.map(async ({ address, store }) => {
         try {
@@ -55,12 +56,14 @@ export async function openClusterNodes(
           if (!(error instanceof Unavailable)) throw error;
           logger.warn('clickhouse_node_unavailable', { node: address.url, cause: error.message });
           unavailable.push(address.url);
+          causes.push(error.message);
           return undefined;
         }
       }),
     );
     const [first, ...others] = found.filter((node) => node !== undefined);
-    if (first === undefined) throw new Unavailable(`no node of the ClickHouse cluster ${name} answers`);
+    if (first === undefined)
+      throw new Unavailable(`no node of the ClickHouse cluster ${name} can be used: ${causes.join('; ')}`);
     rejectRepeatedNodes([first, ...others]);
     return { nodes: [first, ...others], unavailable, close };
   } catch (error) {
@@ -79,7 +82,11 @@ const DDL_SETTINGS = {
   distributed_ddl_output_mode: 'null_status_on_timeout',
 };
 
-/** @throws StartRefused if the node cannot be used. */
+/**
+ * @throws StartRefused if the node cannot be used.
+ * @throws Unavailable if the node does not know its own host in the cluster, for example because DNS did not have the host when
+ * ClickHouse started.
+ */
 export async function identify(
   store: Store,
   url: string,
@@ -98,9 +105,11 @@ export async function identify(
     store.query<{ macro: string; substitution: string }>('SELECT macro, substitution FROM system.macros'),
   ]);
   const [size, replicas] = [Number(sizes?.size), Number(sizes?.replicas)];
+  if (size === 0)
+    throw new StartRefused(`CLICKHOUSE_CLUSTER: ${url} has no cluster ${cluster} in its remote_servers`);
   if (replicas === 0)
-    throw new StartRefused(
-      `CLICKHOUSE_CLUSTER: ${url} has no cluster ${cluster} with this node in its remote_servers`,
+    throw new Unavailable(
+      `CLICKHOUSE_CLUSTER: ${url} does not find itself in the cluster ${cluster} of its remote_servers (is_local of system.clusters)`,
     );
   if (size > addresses)
     throw new StartRefused(

@@ -49,12 +49,15 @@ function namesOf(url: string): unknown {
 const UNKNOWN_TABLE = { code: '60', type: 'UNKNOWN_TABLE', message: 'Unknown table' };
 
 /**
- * Addresses of nodes that do not answer, that cannot fetch parts, that have no tables, that another node reaches although they
- * lack rows, or that have a wrong clock. The set `lowered` contains shards with a lowered quorum.
+ * Addresses of nodes that do not answer, that cannot fetch parts, that have no tables or have the tables of an earlier version, that
+ * another node reaches although they lack rows, that have a wrong clock, or that do not know their own host or have no macros. The
+ * set `lowered` contains shards with a lowered quorum.
  */
 function noFaults() {
   const none = (): Set<string> => new Set();
-  return { down: none(), lagging: none(), empty: none(), reachable: none(), late: none(), lowered: none() };
+  const unavailable = { down: none(), lagging: none(), reachable: none(), late: none() };
+  const wrong = { empty: none(), outdated: none(), unresolved: none(), unnamed: none() };
+  return { ...unavailable, ...wrong, lowered: none() };
 }
 
 async function aClusterStore(faults = noFaults(), logger: Pick<Logger, 'warn'> = silentLogger) {
@@ -67,6 +70,8 @@ async function aClusterStore(faults = noFaults(), logger: Pick<Logger, 'warn'> =
       if (faults.lagging.has(url) && sql.startsWith('SYSTEM SYNC')) throw new Unavailable('timeout');
       if (faults.empty.has(url) && /events_local|sessions/.test(sql))
         throw new QueryRejected(new ClickHouseError(UNKNOWN_TABLE));
+      if (faults.outdated.has(url) && /FROM (?:events|sessions)/.test(sql))
+        throw new QueryRejected(new ClickHouseError({ ...UNKNOWN_TABLE, code: '47' }));
       return value;
     };
     return {
@@ -77,7 +82,12 @@ async function aClusterStore(faults = noFaults(), logger: Pick<Logger, 'warn'> =
         if (sql.includes('FROM shard_quorums'))
           return answer(sql, [...faults.lowered].map((shard) => ({ shard, quorum: 1 })) as Row[]);
         const clock = [{ at: Date.now() - (faults.late.has(url) ? 10_000 : 0) }];
-        const fixed = sql.includes('now64') ? clock : others;
+        const isUnresolved = faults.unresolved.has(url) && sql.includes('system.clusters');
+        const isLacking =
+          (faults.unnamed.has(url) && sql.includes('system.macros')) ||
+          (faults.empty.has(url) && sql.includes('system.tables'));
+        const lacking = isUnresolved ? [{ size: '3', replicas: '0', number: 0 }] : isLacking ? [] : undefined;
+        const fixed = sql.includes('now64') ? clock : (lacking ?? others);
         return answer(sql, (fixed ?? answerOf(url, sql)) as Row[]);
       },
       queryRaw: () => Promise.reject(new Error('not used')),
@@ -163,12 +173,27 @@ test.each([
   ['one of two replicas, which was unavailable at the start, answers', 'down', 'http://b', 0],
   ['the only replica, which was unavailable at the start, answers', 'down', 'http://c', 1],
   ['the clock of a replica is corrected', 'late', 'http://b', 0],
+  ['a replica finds its own host in DNS', 'unresolved', 'http://b', 0],
+  ['a replica gets its macros', 'unnamed', 'http://b', 0],
 ] as const)('a shard is usable after %s', async (_, fault, url, number) => {
   const { partition, faults } = await aClusterStore({ ...noFaults(), [fault]: new Set([url]) });
   const read = () => partition(number).query('SELECT id FROM events');
   await expect(read()).rejects.toThrow(Unavailable);
   faults[fault].delete(url);
   await expect.poll(read, { timeout: 5_000 }).toEqual([]);
+});
+
+test('a node without tables at the start does not change which tables the other nodes must have fetched', async () => {
+  const { store, commands } = await aClusterStore({ ...noFaults(), empty: new Set(['http://a']) });
+  commands.length = 0;
+  await store.query(EVENTS);
+  expect(commands).toContain('http://b SYSTEM SYNC REPLICA events_local LIGHTWEIGHT');
+  await store.close();
+});
+
+test('the rows of a node that lacks a column are requested again later', async () => {
+  const { partition } = await aClusterStore({ ...noFaults(), outdated: new Set(['http://b']) });
+  await expect(partition(0).query(EVENTS)).rejects.toThrow('lacks a table or a column');
 });
 
 test('logs once that a node is not used because of its clock', async () => {
@@ -274,7 +299,8 @@ test('rejects the rows of all shards for a read-only account while ClickHouse ca
 test('a deletion can continue later if a node has no tables, and the error names the node', async () => {
   const { store, faults } = await aClusterStore();
   faults.empty.add('http://b');
-  const error = 'http://b (b of shard 1): ClickHouse: a node lacks a table: Unknown table';
+  const error =
+    'http://b (b of shard 1): ClickHouse: a node lacks a table or a column; restart Questlog: Unknown table';
   await expect(onEachNode(store, (node) => node.query(EVENTS))).rejects.toThrow(error);
   const remove = 'ALTER TABLE sessions DELETE WHERE 1';
   await expect(onEachNode(store, (node) => node.command(remove))).rejects.toThrow(error);

@@ -3,6 +3,7 @@
  * the table `partition_shards` names. Other queries read any node that has all committed rows.
  */
 import { systemClock } from '../../process/clock.ts';
+import { Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
 import { runPeriodically } from '../../process/waiting.ts';
 import { type NodeStore, openStore, type Store, type StoreOptions } from '../store.ts';
@@ -62,7 +63,7 @@ async function storeOf(
 ): Promise<Store> {
   const { store: first } = members.first;
   const { insertsEndWithinMs } = first;
-  const tablesOf = tablesByName(await readTables(first, database), database);
+  const tablesOf = await tablesOfMembers(members, database);
   const shared = { database, tablesOf, insertsEndWithinMs };
   const wholeTablesOf = allNodesStores(members, { ...shared, name: `the cluster ${name}` });
   const quorums = new ShardQuorums(
@@ -205,7 +206,27 @@ function nodeStore(store: Store, tablesOf: ReplicaSet['tablesOf']): Store {
   };
 }
 
-/** Returns the replicated tables that each table or view reads. */
+/**
+ * Returns the replicated tables that each table or view reads. Asks all nodes, because a node that another start still repairs lacks
+ * tables.
+ * @throws Unavailable if no node has all tables
+ */
+async function tablesOfMembers(members: Members, database: string): Promise<Map<string, readonly string[]>> {
+  const perNode = await Promise.all(
+    members.joined().map(({ store }) => readTables(store, database).catch(emptyIfUnavailable)),
+  );
+  const tablesOf = tablesByName(perNode.flat(), database);
+  // Each start creates the table `events` after the tables that have rows.
+  if (!tablesOf.get('events')?.length)
+    throw new Unavailable('ClickHouse: no node that answers has all tables');
+  return tablesOf;
+}
+
+function emptyIfUnavailable(error: unknown): [] {
+  if (error instanceof Unavailable) return [];
+  throw error;
+}
+
 function tablesByName(tables: readonly StoredTable[], database: string): Map<string, readonly string[]> {
   const byName = new Map(tables.map((table) => [table.name, table]));
   const read = (name: string): string[] => {

@@ -243,6 +243,7 @@ class Repair {
   /**
    * Replaces the restore marker if no node of a shard has the marker, because the shard has then lost its rows. The projectors
    * compare the log with the stored rows again after the marker has changed.
+   * @throws StartRefused if a replica of such a shard does not answer, because this replica can have the rows
    */
   async #replaceMarker(): Promise<void> {
     const { nodes } = this.#cluster;
@@ -255,7 +256,13 @@ class Repair {
     const marked = new Set(this.#stored(nodes, RESTORE_MARKER).map(([{ shard }]) => shard));
     const isLost = ({ shard }: ClusterNode): boolean =>
       !marked.has(shard) && assigned.some((one) => one.shard === shard);
-    if (!nodes.some(isLost)) return;
+    const [lost] = nodes.filter(isLost);
+    if (lost === undefined) return;
+    const { shard, replicas } = lost;
+    if (nodes.filter((node) => node.shard === shard).length < replicas)
+      throw new StartRefused(
+        `ClickHouse: ${lost.address.url} has lost its tables, and another replica of shard ${shard} does not answer`,
+      );
     await nodes[0].store.command(replaceOnCluster(marker, this.#names));
     await this.#readTables();
   }
