@@ -52,6 +52,11 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
     'condition not met within 240000 ms',
     'a bug (fixed in eb624be): an erasure waited for a part that a killed replica had detached and fetched again.',
   ],
+  [
+    '53ba28852f',
+    '10-2-3 was answered 500',
+    'a bug (fixed in 3928e3f): ingest answered 500 if a node was killed during a distributed query.',
+  ],
   ['140cb87c49', '4034 events and 6 links', FEW_LINKS],
   ['140cb87c49', '10136 events and 18 links', FEW_LINKS],
   ['3cf74eb32d', 'exited with 1', LATE_START],

@@ -109,7 +109,7 @@ export async function identify(
     throw new StartRefused(`CLICKHOUSE_CLUSTER: ${url} has no cluster ${cluster} in its remote_servers`);
   if (replicas === 0)
     throw new Unavailable(
-      `CLICKHOUSE_CLUSTER: ${url} does not find itself in the cluster ${cluster} of its remote_servers (is_local of system.clusters)`,
+      `CLICKHOUSE_CLUSTER: ${url} does not find its own host in the cluster ${cluster} of its remote_servers; if DNS now has the host, restart ClickHouse`,
     );
   if (size > addresses)
     throw new StartRefused(

@@ -337,8 +337,8 @@ function rejectDifferentUuids(name: string, tables: readonly [ClusterNode, Store
   const [first] = tables;
   const other = tables.find(([, { uuid }]) => uuid !== first?.[1].uuid);
   if (first === undefined || other === undefined) return;
-  const difference = `ClickHouse: ${name} is not the same table on ${first[0].address.url} and ${other[0].address.url}`;
+  const difference = `ClickHouse: ${name} is not the same table on ${first[0].address.url} and ${other[0].address.url}; drop it on the node that must fetch its rows from the other`;
   // A concurrent start can have replaced the marker on some of the nodes.
   if (name === RESTORE_MARKER) throw new Unavailable(difference);
-  throw new StartRefused(`${difference}; drop it on the node that must fetch its rows from the other`);
+  throw new StartRefused(difference);
 }
