@@ -5,6 +5,7 @@
  */
 
 import type { RestoredTable } from '@questlog/runtime/clickhouse/restored/restoredTable';
+import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Log, Tail } from '@questlog/runtime/log/log';
 import { type ProjectionProgress, READ_TIMEOUT_MS } from '@questlog/runtime/log/projection/projection';
 import { informEach, type TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
@@ -38,7 +39,12 @@ export interface EntityType<Message, Entity> extends EntityRules<Entity> {
   nameOf(message: Message): EntityName;
   /** Returns the entity of a log record. Undefined if the record creates no entity, for example because it is invalid. */
   entityOf(message: Message, partition: number, partitions: number): Entity | undefined;
-  lookUp(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, Entity>>;
+  /** @param node the ClickHouse node that answers. By default, ClickHouse chooses a node. */
+  lookUp(
+    projectId: string,
+    ids: readonly string[],
+    node?: Pick<Store, 'query'>,
+  ): Promise<ReadonlyMap<string, Entity>>;
   onStart?(): Promise<void>;
   /** Receives each log record that the cache reads, after the record was merged into `entity`. */
   onRecord?(message: Message, entity: Entity): void;
@@ -86,6 +92,7 @@ const CACHE_FULL =
 
 export interface EntityCacheDeps {
   readonly log: Log;
+  readonly store: Store;
   readonly registry: SchemaRegistry;
   readonly projection: ProjectionProgress;
   readonly logger: Logger;
@@ -197,17 +204,30 @@ async function lookUpVisible<Entity>(
   return visible;
 }
 
-/** Checks memory before ClickHouse. In the opposite order, an entity that moves to ClickHouse in between would be missed. */
+/**
+ * Checks memory before ClickHouse. In the opposite order, an entity that moves to ClickHouse in between would be missed. Asks every
+ * node that answers, because the projector can read another node, which has not executed the deletion yet.
+ */
 async function hasHidden<Entity>(
-  { index, projection }: Pick<EntityCacheDeps, 'projection'> & { index: EntityIndex<Entity> },
+  {
+    index,
+    projection,
+    store,
+  }: Pick<EntityCacheDeps, 'projection' | 'store'> & { index: EntityIndex<Entity> },
   { lookUp, isVisible }: Pick<EntityType<never, Entity>, 'lookUp' | 'isVisible'>,
   projectId: string,
   id: string,
 ): Promise<boolean> {
   if (index.hasHidden(projectId, id)) index.evictProjected(await projection.projected());
   if (index.hasHidden(projectId, id)) return true;
-  const row = (await lookUp(projectId, [id])).get(id);
-  return row !== undefined && !isVisible(projectId, row);
+  const nodes = store.nodes?.().flatMap((node) => node.store ?? []) ?? [undefined];
+  const answers = await Promise.allSettled(nodes.map((node) => lookUp(projectId, [id], node)));
+  const rows = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+  if (rows.length === 0) throw new Unavailable('ClickHouse: no node answers');
+  return rows.some((found) => {
+    const row = found.get(id);
+    return row !== undefined && !isVisible(projectId, row);
+  });
 }
 
 interface ReadTarget {

@@ -54,10 +54,7 @@ test.each([
 test('a session whose row is not hidden yet is unknown, and cannot be registered again', async () => {
   const { deps, directory, principal, erase, clock } = await aProcess();
   const id = randomUUID();
-  const row = { projectId: PROJECT, sessionId: id, buildId: null, lane: 0, startedAt: null };
-  const registered = { registeredAt: String(NOON_MS - 1), contentDigest: null };
-  const players = { playerExternalId: null, playerDeviceId: null };
-  const store = { query: async () => [{ ...row, ...registered, ...players }] } as unknown as Store;
+  const store = { query: async () => [aRow(id)] } as unknown as Store;
   const open = async () => {
     const sessions = visibleSessions(await openSessionCache({ ...deps, store }), directory);
     onTestFinished(() => sessions.close());
@@ -76,6 +73,26 @@ test('a session whose row is not hidden yet is unknown, and cannot be registered
   // A generated id needs no lookup.
   store.query = () => Promise.reject(new Unavailable('ClickHouse is away'));
   expect(await register(unasked, {})).toMatchObject({ status: 201 });
+});
+
+test('a session cannot be registered again while one node of a cluster still has its row', async () => {
+  const { deps, directory, principal, erase, clock } = await aProcess();
+  const id = randomUUID();
+  const rows = [aRow(id)];
+  const complete = { query: async () => [] };
+  const nodes = () => [
+    { store: complete },
+    { store: undefined },
+    { store: { query: async () => [...rows] } },
+  ];
+  const store = { ...complete, nodes } as unknown as Store;
+  const sessions = visibleSessions(await openSessionCache({ ...deps, store }), directory);
+  onTestFinished(() => sessions.close());
+  erase({ projectId: PROJECT });
+  const register = () => registerSession({ sessions, clock }, principal, Buffer.from(JSON.stringify({ id })));
+  await expect(register()).rejects.toMatchObject({ name: 'Unavailable', retryAfterS: 5 });
+  rows.length = 0;
+  expect(await register()).toMatchObject({ status: 201 });
 });
 
 test('a report whose row is not hidden yet cannot be filed again, and any other can', async () => {
@@ -144,6 +161,15 @@ test('an erased report does not exist, and an event in its window or with its na
   erase({ projectId: PROJECT });
   expect([reportsOf(goes), window()]).toEqual([[], []]);
 });
+
+/** Returns the row of a session that was registered before the erasure. */
+function aRow(sessionId: string): object {
+  return {
+    ...{ projectId: PROJECT, sessionId, buildId: null, lane: 0, startedAt: null },
+    ...{ registeredAt: String(NOON_MS - 1), contentDigest: null },
+    ...{ playerExternalId: null, playerDeviceId: null },
+  };
+}
 
 /** Creates a process whose ClickHouse is empty and receives no rows. */
 async function aProcess() {

@@ -60,7 +60,7 @@ interface CachedReport {
 const EVENT_IDS_PER_WEIGHT = 10;
 
 export async function openReportCache(
-  deps: EntityCacheDeps & { store: Store; clock: Clock; isVisible?: IsVisible },
+  deps: EntityCacheDeps & { clock: Clock; isVisible?: IsVisible },
 ): Promise<ReportCache> {
   const { store, clock, isVisible = () => true } = deps;
   const openReports = new OpenReports(undefined, isVisible);
@@ -136,8 +136,8 @@ function reportType(deps: {
     isComplete: ({ filed }) => filed !== null,
     isVisible: (_, { filed }) => filed === null || isVisible(filed),
     weightOf: ({ filed }) => 1 + idsOf(filed) / EVENT_IDS_PER_WEIGHT,
-    lookUp: async (projectId, ids) =>
-      new Map((await lookUpReports(store, projectId, ids)).map((report) => [report.filed.reportId, report])),
+    lookUp: async (projectId, ids, node = store) =>
+      new Map((await lookUpReports(node, projectId, ids)).map((report) => [report.filed.reportId, report])),
     onStart: async () => {
       const sinceMs = clock.now() - MAX_OPEN_WITH_GRACE_MS;
       const reports = await storedOpenReports(store, { sinceMs, limit: MAX_OPEN_WINDOWS });

@@ -40,7 +40,7 @@ export interface SessionCache
 }
 
 export async function openSessionCache(
-  deps: EntityCacheDeps & { store: Store; isVisible?: IsVisible; visible?: Pick<VisibleData, 'cached'> },
+  deps: EntityCacheDeps & { isVisible?: IsVisible; visible?: Pick<VisibleData, 'cached'> },
 ): Promise<SessionCache> {
   const { isVisible = () => true, visible } = deps;
   let changes = visible?.cached.changes;
@@ -65,9 +65,10 @@ export async function openSessionCache(
     ),
     isVisible: (projectId, { sessionId, registeredAt }) =>
       isVisible({ projectId, sessionId, receivedAt: registeredAt }),
-    lookUp: async (projectId, ids) => {
+    lookUp: async (projectId, ids, node) => {
       const wantedIds = new Set(ids);
-      const rows = (await lookUp(projectId, ids)).filter(({ sessionId }) => wantedIds.has(sessionId));
+      const found = node === undefined ? lookUp(projectId, ids) : storedSessions(node, projectId, ids);
+      const rows = (await found).filter(({ sessionId }) => wantedIds.has(sessionId));
       return new Map(rows.map((row) => [row.sessionId, sessionOf(row)]));
     },
   };
@@ -115,7 +116,7 @@ interface SessionRow extends Pick<CachedSession, 'sessionId' | 'buildId' | 'lane
 }
 
 async function storedSessions(
-  store: Store,
+  store: Pick<Store, 'query'>,
   projectId: string,
   ids: readonly string[],
 ): Promise<SessionRow[]> {

@@ -11,7 +11,7 @@ import type { WindowedReport } from './core/openReports.ts';
 export type FiledReport = Omit<StoredReport, 'position'>;
 
 export async function lookUpReports(
-  store: Store,
+  store: Pick<Store, 'query'>,
   projectId: string,
   ids: readonly string[],
 ): Promise<FiledReport[]> {
