@@ -170,6 +170,20 @@ test('an export waits until the projector has published the offset of its rows a
   expect(bucket.offsets()).toEqual(allOffsets());
 });
 
+test('after an erasure, an export rewrites the files that it read while the erasure was hiding rows', async () => {
+  const { first, bucket, clock, run, create, ended } = await processes(1);
+  const erasure = anErasure({ tenantId, projectId: id, requestedAt: clock.nowMs, hiddenAt: null });
+  await first.put('erasure', erasure.id, erasure);
+  const jobId = await create();
+  run(first);
+  await ended(jobId);
+  expect(bucket.stored).toHaveLength(CHUNKS);
+  await first.put('erasure', erasure.id, { ...erasure, hiddenAt: clock.nowMs });
+  const receipt = () => erasedExports(first.current, first.current.erasures.get(erasure.id) ?? erasure);
+  await expect.poll(receipt, { timeout: 10_000 }).toMatchObject([{ id: jobId, rewritten: CHUNKS }]);
+  expect(bucket.offsets()).toEqual(allOffsets());
+});
+
 test('another process continues the export of a process that has stopped, and the stopped process writes nothing more', async () => {
   const { directories, bucket, run, create, ended } = await processes(2);
   const [first, second] = directories as [DirectoryHandle, DirectoryHandle];

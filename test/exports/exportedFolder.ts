@@ -27,7 +27,7 @@ export async function serveExports(
 ): Promise<Record<string, string>> {
   const { planExport, readExportChunk } = OPERATORS;
   const router = new Router();
-  const directory = { current: { projects: new Map([[project.id, project]]) } };
+  const directory = { current: { projects: new Map([[project.id, project]]), erasures: new Map() } };
   addRoutes(router, { planExport, readExportChunk }, exportHandlers(store, directory));
   const app = new Koa()
     .use(problems(silentLogger, httpMetrics(createMetricsRegistry())))

@@ -13,19 +13,35 @@ type ErasedScope = Pick<
 /** Maximum difference between the clocks of two processes. A larger value only causes more comparisons. */
 const MAX_CLOCK_DIFFERENCE_MS = 3_600_000;
 
+/** True while an erasure hides rows of the project. */
+export function isHiding(directory: Pick<Directory, 'erasures' | 'projects'>, projectId: string): boolean {
+  return [...directory.erasures.values()].some(
+    (erasure) =>
+      erasure.hiddenAt === null && erasure.state !== 'failed' && covers(directory, erasure, projectId),
+  );
+}
+
+function covers(
+  { projects }: Pick<Directory, 'projects'>,
+  erasure: Pick<Erasure, 'tenantId' | 'projectId'>,
+  projectId: string,
+): boolean {
+  if (erasure.projectId !== null) return erasure.projectId === projectId;
+  return projects.get(projectId)?.tenantId === erasure.tenantId;
+}
+
 /**
  * Returns true if the erasure covers the project of the export, and the export can have files from before the erasure. Returns
  * false if the erasure failed before it hid rows, because such an erasure never continues.
  */
 function isErasedBy(
-  { projects }: Pick<Directory, 'projects'>,
-  { tenantId, projectId, state, hiddenAt }: ErasedScope,
-  job: Export,
+  directory: Pick<Directory, 'projects'>,
+  erasure: ErasedScope,
+  { projectId, createdAt }: Export,
 ): boolean {
-  const isInScope =
-    projectId === null ? projects.get(job.projectId)?.tenantId === tenantId : projectId === job.projectId;
-  if (hiddenAt === null) return isInScope && state !== 'failed';
-  return isInScope && hiddenAt > job.createdAt - MAX_CLOCK_DIFFERENCE_MS;
+  const { state, hiddenAt } = erasure;
+  if (hiddenAt === null ? state === 'failed' : hiddenAt <= createdAt - MAX_CLOCK_DIFFERENCE_MS) return false;
+  return covers(directory, erasure, projectId);
 }
 
 /**

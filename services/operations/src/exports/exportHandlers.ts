@@ -6,12 +6,13 @@ import type { Handlers } from '@questlog/runtime/http/routes';
 import { EXPORT_HEADERS } from '@questlog/schemas/http/export';
 import type { OPERATORS } from '@questlog/schemas/http/operations/operators';
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
+import { isHiding } from './erasedExports.ts';
 import { planExport } from './planExport.ts';
 import { readChunk } from './readChunk.ts';
 
 export function exportHandlers(
   store: Store,
-  directory: { readonly current: Pick<Directory, 'projects'> },
+  directory: { readonly current: Pick<Directory, 'projects' | 'erasures'> },
 ): Handlers<Pick<typeof OPERATORS, 'planExport' | 'readExportChunk'>> {
   const projectOf = (id: string): Project => {
     const project = directory.current.projects.get(id.toLowerCase());
@@ -23,7 +24,9 @@ export function exportHandlers(
     readExportChunk: async (ctx, { body }) => {
       const closed = new AbortController();
       ctx.res.once('close', () => closed.abort());
-      const chunk = await readChunk(store, projectOf(body.projectId), body, closed.signal);
+      const project = projectOf(body.projectId);
+      const hides = () => isHiding(directory.current, project.id);
+      const chunk = await readChunk(store, project, body, closed.signal, hides);
       ctx.status = chunk === undefined ? 204 : 200;
       if (chunk === undefined) return undefined;
       ctx.set({ [EXPORT_HEADERS.rows]: String(chunk.rows), [EXPORT_HEADERS.state]: chunk.state });

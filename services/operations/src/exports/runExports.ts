@@ -14,7 +14,7 @@ import { Fenced, messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { runPeriodically } from '@questlog/runtime/process/waiting';
 import type { Erasure, Export, ExportProgress } from '@questlog/schemas/topics/directoryEntry';
-import { removable } from './erasedExports.ts';
+import { isHiding, removable } from './erasedExports.ts';
 import { planExport, requirePublished } from './planExport.ts';
 import { readChunk } from './readChunk.ts';
 
@@ -176,7 +176,8 @@ class Run {
         await requirePublished(store, project, request, plan);
         return plan;
       },
-      read: (chunk, signal) => readChunk(store, project, chunk, signal),
+      read: (chunk, signal) =>
+        readChunk(store, project, chunk, signal, () => isHiding(directory.current, projectId)),
     };
   }
 
