@@ -3,12 +3,14 @@
  * node was unavailable, and after a node was replaced.
  */
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { dropFromDisk, restoreSettings } from '@questlog/operations/erasures/eraseRows';
 import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
 import { readTables } from '@questlog/runtime/clickhouse/cluster/tableState';
+import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { type AddressedStore, openStore, type StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { StartRefused, Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
@@ -155,6 +157,27 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
       'another replica of shard 1 does not answer',
     );
     expect(await marker()).toEqual(before);
+  });
+
+  test('the permissions in production.md are enough for the tables and an erasure on one server', async () => {
+    const page = readFileSync(new URL('../../docs/operating/production.md', import.meta.url), 'utf8');
+    const [, onDatabase = '', onSystem = ''] =
+      /ClickHouse account\*\* needs (.*?) on its database, and `SELECT` on (.*?)\.\n/s.exec(page) ?? [];
+    const quotedIn = (text: string): string[] =>
+      [...text.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name);
+    const account = aDatabase();
+    const admin = openStore(addressOf(nodes[0] ?? ''));
+    await admin.command(`CREATE USER ${account} IDENTIFIED BY 'password'`);
+    await admin.command(`GRANT ${quotedIn(onDatabase).join(', ')} ON ${account}.* TO ${account}`);
+    // By default, ClickHouse does not require this permission, but the cluster of the tests does.
+    await admin.command(`GRANT TABLE ENGINE ON * TO ${account}`);
+    for (const table of quotedIn(onSystem)) await admin.command(`GRANT SELECT ON ${table} TO ${account}`);
+    await admin.close();
+    const login = { username: account, password: 'password' };
+    const store = await openMigrated({ ...addressOf(nodes[0] ?? '', account), ...login }, MIGRATIONS);
+    await dropFromDisk(store, randomUUID(), new AbortController().signal);
+    await restoreSettings(store);
+    await store.close();
   });
 
   test('all nodes have equal tables, and a second start changes nothing', async () => {
