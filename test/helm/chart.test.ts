@@ -243,11 +243,15 @@ describe.skipIf(helm === '')('the objects of the Helm chart', () => {
   });
 
   test('the pods can reach the ports of all addresses', async () => {
-    const { spec } = objectOf(await render(helm, 'existing-kafka'), 'NetworkPolicy', '-projector');
+    const values = {
+      clickhouse: { url: 'https://a.example:8443,https://b.example:9443, https://c.example' },
+    };
+    const objects = await render(helm, 'existing-kafka', { values });
+    const { spec } = objectOf(objects, 'NetworkPolicy', '-projector');
     const ports = spec.egress.flatMap(({ ports }: KubernetesObject) =>
       ports.map(({ port }: KubernetesObject) => port),
     );
-    expect(ports).toEqual([53, 53, 9094, 443, 8443]);
+    expect(ports).toEqual([53, 53, 9094, 443, 8443, 9443]);
   });
 
   test('KEDA scales linkers and projectors by the lag of their groups', async () => {
