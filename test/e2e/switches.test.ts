@@ -268,9 +268,9 @@ test('rejects the replacement of a changed list with a 412', async () => {
   const now = await shared.product.admin('GET', `/admin/projects/${game.projectId}/switches`);
   expect(now.headers.get('etag')).toBe(first.headers.get('etag'));
   expect(now.json()).toMatchObject([{ reason: 'first' }]);
-  for (const none of [`W/${first.headers.get('etag')}`, '"x",', 'x']) {
-    expect((await ask(none, 'not of this list')).status).toBe(412);
-  }
+  for (const none of ['"x",', 'x']) expect((await ask(none, 'not of this list')).status).toBe(412);
+  // A compressing proxy adds the prefix `W/`.
+  expect((await ask(`W/${first.headers.get('etag')}`, 'through a proxy')).status).toBe(200);
   expect((await ask('*', 'whatever is there')).status).toBe(200);
 });
 

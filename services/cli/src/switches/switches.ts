@@ -123,8 +123,8 @@ async function change(
   const params = { id: project };
   for (let attempt = 1; ; attempt += 1) {
     const read = await admin.request('listSwitches', { params });
-    // Removes the prefix `W/` that a compressing proxy adds to an `ETag`. A value with this prefix never matches in `If-Match`
-    // (RFC 9110, 13.1.1).
+    // Removes the prefix `W/` that a compressing proxy adds to an `ETag`, because earlier versions of operations reject a value
+    // with this prefix.
     const headers = { 'If-Match': read.headers.get('ETag')?.replace(/^W\//, '') ?? '*' };
     try {
       const body = JSON.stringify(update(JSON.parse(await read.text())));

@@ -46,9 +46,12 @@ function withEtag(project: Project, nowMs: number): TaggedSwitches {
   return { switches, etag: `"${sha256Hex(JSON.stringify(switches)).slice(0, 32)}"` };
 }
 
-/** Compares ETags (RFC 9110, section 13.1.1). A list of ETags can be split at commas, because no ETag contains a comma. */
+/**
+ * Compares ETags (RFC 9110, section 13.1.1). A list of ETags can be split at commas, because no ETag contains a comma. The
+ * comparison ignores the prefix `W/`, because compressing proxies add the prefix to the ETag of an unchanged list.
+ */
 function matchesEtag(header: string, etag: string): boolean {
-  const tags = header.split(',').map((tag) => tag.trim());
+  const tags = header.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
   return header === '' || tags.some((tag) => tag === '*' || tag === etag);
 }
 
