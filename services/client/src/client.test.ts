@@ -241,6 +241,18 @@ describe('a rejection by Questlog', () => {
     expect(game.counts).toMatchObject({ queued: 3 });
   });
 
+  test('of a report, because the token lacks `reports:write`, drops only the report', async () => {
+    const game = await server.start();
+    await game.flush();
+    server.next(rejected(403, 'forbidden'));
+    await expect(game.report({ title: 'stuck' })).rejects.toThrow('forbidden: it is forbidden');
+    game.event('a');
+
+    expect(await game.flush()).toBe(true);
+    expect(server.problems).toMatchObject([{ kind: 'refused', code: 'forbidden' }]);
+    expect(game.counts).toMatchObject({ queued: 0, sent: 1, refused: 1 });
+  });
+
   test('of an unknown session registers the session again and retries the batch', async () => {
     const game = await server.start();
     await game.flush();

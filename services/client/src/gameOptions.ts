@@ -30,7 +30,7 @@ export interface GameOptions {
   readonly fetch?: typeof fetch;
 }
 
-/** A problem that the client reports to the game. Only the kind `stopped` needs an action: the game needs another token. */
+/** A problem that the client reports to the game. After `stopped` or the code `forbidden`, the game needs another token. */
 export type ClientProblem =
   /** Questlog does not respond, or it cannot store data. The client reports this problem at most one time per minute. */
   | { readonly kind: 'unreachable'; readonly code: string; readonly message: string }

@@ -43,11 +43,12 @@ export function verdictOf(unit: Unit, reply: Reply, mayGzip: boolean): Verdict {
   const problem = { code, message: fieldOf(body, 'message') ?? '' };
   if (status === 429) return { kind: 'tooFast' };
   if (code.endsWith('_encoding') && mayGzip) return { kind: 'encoding' };
+  // A token without the scope `reports:write` can still send sessions and events.
+  const isStop = STOP_CODES.includes(code) && !(code === 'forbidden' && unit[0].kind === 'report');
   // After a redirect to another host, `fetch` omits the token. If that host rejects the request, this does not prove that the
   // token is invalid.
-  if (STOP_CODES.includes(code) && !reply.isRedirected) return { kind: 'stopped', ...problem };
-  if (isRejected && ![...NOT_ABOUT_ENTRIES, ...STOP_CODES].includes(code))
-    return { kind: 'refused', ...problem };
+  if (isStop && !reply.isRedirected) return { kind: 'stopped', ...problem };
+  if (isRejected && !isStop && !NOT_ABOUT_ENTRIES.includes(code)) return { kind: 'refused', ...problem };
   const message = `${reply.message}: ${problem.message}`;
   return { kind: 'unreachable', code, message, mayBeStored: !isRejected, isBlocked: false };
 }
