@@ -8,9 +8,9 @@ import { post, request } from '../request.ts';
 import type { FormProps } from './entityForm.ts';
 
 const SCOPES = [
-  { value: 'events:write', label: 'events:write: send events, sessions and files', isChecked: true },
-  { value: 'reports:write', label: 'reports:write: file bug reports', isChecked: true },
-  { value: 'read', label: 'read: read events, reports and links', isChecked: false },
+  { value: 'events:write', label: 'events:write: send events and sessions', isChecked: true },
+  { value: 'reports:write', label: 'reports:write: file bug reports and send files', isChecked: true },
+  { value: 'read', label: 'read: read events, reports, files and links', isChecked: false },
 ];
 
 const ofToken = ({ token }: TokenCreated): NewSecret => ({
