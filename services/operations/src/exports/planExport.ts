@@ -29,6 +29,7 @@ interface PlannedChunk
 type PlannedRows = Omit<ExportPlanInput, 'projectId' | 'after'>;
 type ProjectKey = Pick<Project, 'tenantId' | 'id'>;
 
+/** @throws Unavailable if the projector has not published the projected offset of a partition yet */
 export async function planExport(
   store: Pick<Store, 'query'>,
   project: ProjectKey,
@@ -41,6 +42,7 @@ export async function planExport(
   requireUnchanged(after, offsets);
   const all = allRows(project, planned);
   const unknownRows = await countUnknown(store, all, offsets);
+  if (unknownRows > 0) await requirePublished(store, all, offsets);
   const firsts = offsetOfRow('first', offsets, (offset) => exportedBelow(after, offset));
   const nexts = nextOffsetOfRow(offsets);
   const source = `${all.sql} AND log_offset >= ${firsts.sql} AND log_offset < ${nexts.sql}`;
@@ -57,23 +59,17 @@ export async function planExport(
 }
 
 /**
- * @throws Unavailable if the plan lacks rows of a log from which the projector inserts. After a restore of the tables, the projector
+ * @throws Unavailable if a plan lacks rows of a log from which the projector inserts. After a restore of the tables, the projector
  * publishes the projected offset of a partition again with the next record of the partition. Rows of an earlier log stay unknown.
  */
-export async function requirePublished(
+async function requirePublished(
   store: Pick<Store, 'query'>,
-  project: ProjectKey,
-  planned: PlannedRows,
-  { offsets, unknownRows }: Pick<ExportPlan, 'offsets' | 'unknownRows'>,
+  { sql, params }: Source,
+  offsets: readonly ExportOffset[],
 ): Promise<void> {
-  if (unknownRows === 0) return;
-  const all = allRows(project, planned);
   const logIds = [...new Set(offsets.map(({ logId }) => logId))];
-  const published = {
-    sql: `${all.sql} AND log_id IN {logIds:Array(UUID)}`,
-    params: { ...all.params, logIds },
-  };
-  const missing = await countUnknown(store, logIds.length === 0 ? all : published, offsets);
+  const published = { sql: `${sql} AND log_id IN {logIds:Array(UUID)}`, params: { ...params, logIds } };
+  const missing = await countUnknown(store, logIds.length === 0 ? { sql, params } : published, offsets);
   if (missing > 0)
     throw new Unavailable(`${missing} rows are missing, because their partition has no projected offset yet`);
 }

@@ -15,7 +15,7 @@ import type { Logger } from '@questlog/runtime/process/logger';
 import { runPeriodically } from '@questlog/runtime/process/waiting';
 import type { Erasure, Export, ExportProgress } from '@questlog/schemas/topics/directoryEntry';
 import { isHiding, removable } from './erasedExports.ts';
-import { planExport, requirePublished } from './planExport.ts';
+import { planExport } from './planExport.ts';
 import { readChunk } from './readChunk.ts';
 
 export interface ExportRunDeps {
@@ -171,11 +171,7 @@ class Run {
     const project = directory.current.projects.get(projectId);
     if (project === undefined) throw new Rejected('not_found', `there is no project ${projectId}`);
     return {
-      plan: async (request, after) => {
-        const plan = await planExport(store, project, request, after);
-        await requirePublished(store, project, request, plan);
-        return plan;
-      },
+      plan: (request, after) => planExport(store, project, request, after),
       read: (chunk, signal) =>
         readChunk(store, project, chunk, signal, () => isHiding(directory.current, projectId)),
     };

@@ -77,7 +77,7 @@ export interface ExportResult {
   readonly written: readonly ExportedFile[];
   /** All files of the manifest. */
   readonly files: readonly ExportedFile[];
-  /** Number of rows whose partition has no projected offset yet. */
+  /** Number of rows of earlier logs whose partitions have no projected offset. */
   readonly unknownRows: number;
 }
 
