@@ -11,8 +11,9 @@ set -euo pipefail
 
 read -r NODE _ <<<"$NODES"
 
+# Passes the statement by standard input, because every user of the machine can read command-line arguments.
 run() { # node, statement
-  clickhouse-client --host "$1" --query "$2"
+  clickhouse-client --host "$1" <<<"$2"
 }
 
 copy() { # node, table of the cluster, table of the old server, condition

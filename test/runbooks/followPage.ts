@@ -55,11 +55,12 @@ export async function followPage(text: string, hands: Hands, env: NodeJS.Process
 
 /**
  * Replaces `clickhouse-client`, which test machines do not have, by an HTTP request to `$CLICKHOUSE`. With `--host`, the request
- * goes to this node of a cluster, with the account `$ACCOUNT` (`user:password`).
+ * goes to this node of a cluster, with the account `$ACCOUNT` (`user:password`). Without `--query`, the script reads the statement
+ * from standard input.
  */
 export const CLICKHOUSE_CLIENT = {
   'clickhouse-client': `if [ "$1" = --host ]; then CLICKHOUSE="http://$ACCOUNT@$2/"; shift 2; fi
-curl -sS --fail-with-body "$CLICKHOUSE" --data-binary "$2"`,
+curl -sS --fail-with-body "$CLICKHOUSE" --data-binary "\${2:-@-}"`,
 };
 
 /** Replaces commands of a page by shell scripts. @returns the PATH with the scripts. */
