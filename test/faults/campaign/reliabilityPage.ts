@@ -23,8 +23,7 @@ fault requires them, and the keeper was ZooKeeper.`,
 const LATE_COMMIT =
   'probably a bug (fixed in 684b9de): a late offset commit reset the offset of the consumer group.';
 
-const LATE_START =
-  'the machine was overloaded: a starting process did not connect to ClickHouse within 30 s.';
+const LATE_START = 'the machine was overloaded: processes started too slowly.';
 const FEW_LINKS = 'fewer than 20 links.';
 const WRONG_VERIFIER = 'the test sent every verification to the same process, whose clock was behind.';
 
@@ -64,11 +63,7 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
   ['370167f405', 'verify found ', WRONG_VERIFIER],
   ['898c54036a', 'exited with 1', LATE_START],
   ['6626bce614', 'it broke off: exited with 1', LATE_START],
-  [
-    '6626bce614',
-    'not ready within 120000 ms',
-    'the machine was overloaded: processes were not ready within 120 s.',
-  ],
+  ['6626bce614', 'not ready within 120000 ms', LATE_START],
   ['4f3f293a36', 'there is a dead letter', 'the test appended records that running services could not read.'],
   [
     '6626bce614',
@@ -78,7 +73,7 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
   [
     'd71508ae81',
     'it did not end within 600 s',
-    'not known: the machine was overloaded, and the services had not started within ten minutes.',
+    'not known: the services had not started within ten minutes.',
   ],
   [
     'bcce94bb34',
