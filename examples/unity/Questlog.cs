@@ -19,7 +19,7 @@ public sealed class Questlog
     /// Problem codes that do not reject the call itself: a wrong server, a change by a proxy, or too many requests.
     const string Waits = "^(not_found|method_not_allowed|misdirected_request|unsupported_media_type|request_timeout|rate_limited)$";
 
-    enum Outcome { Stored, Refused, Waits, Blocked }
+    enum Outcome { Stored, Refused, Waits, Blocked, NotUploaded }
     [Serializable] sealed class Room { public string uploadId, uploadUrl; }
 
     static readonly HttpClient http = new HttpClient { Timeout = TimeSpan.FromSeconds(30) };
@@ -95,20 +95,21 @@ public sealed class Questlog
         if (sending == batch) batch = null;
         var kind = Path.GetExtension(sending).Substring(1);
         var outcome = kind == "reports" ? await SendPicture() : Outcome.Stored;
-        if (outcome != Outcome.Waits && outcome != Outcome.Blocked)
+        if (IsDone(outcome))
         {
             var text = File.ReadAllText(sending);
             // Skips an incomplete line, which a process leaves if it is killed during a write.
             if (kind == "events") text = "[" + text.Substring(0, text.LastIndexOf('\n') + 1).TrimEnd().Replace('\n', ',') + "]";
             outcome = await Send(HttpMethod.Post, $"{url}/v1/ingest/{kind}", Encoding.UTF8.GetBytes(text));
         }
-        if (outcome == Outcome.Blocked && kind == "reports") MoveToEnd();
-        if (outcome == Outcome.Waits || outcome == Outcome.Blocked) return false;
-        File.Delete(sending);
-        return true;
+        if (IsDone(outcome)) File.Delete(sending);
+        else if (kind == "reports" && outcome != Outcome.Waits) MoveToEnd(outcome == Outcome.NotUploaded ? "retry." : "");
+        return IsDone(outcome);
     }
 
-    /// Uploads the screenshot of a report and adds its id to the report. Leaves out a rejected screenshot.
+    static bool IsDone(Outcome outcome) => outcome == Outcome.Stored || outcome == Outcome.Refused;
+
+    /// Uploads the screenshot of a report and adds its id to the report. Leaves out a screenshot that is rejected or fails three times.
     async Task<Outcome> SendPicture()
     {
         var picture = Path.ChangeExtension(sending, "png");
@@ -126,7 +127,8 @@ public sealed class Questlog
             var file = Json(about.Concat(new[] { "uploadId", Text(room.uploadId) }).ToArray());
             if (outcome == Outcome.Stored) Write(sending, report.Substring(0, report.Length - 1) + $",\"attachments\":[{file}]}}");
         }
-        if (outcome == Outcome.Stored || outcome == Outcome.Refused) File.Delete(picture);
+        if (outcome == Outcome.NotUploaded && sending.EndsWith(".retry.retry.reports")) outcome = Outcome.Refused;
+        if (IsDone(outcome)) File.Delete(picture);
         return outcome;
     }
 
@@ -138,6 +140,7 @@ public sealed class Questlog
         if (!isFile) request.Headers.Add("Authorization", "Bearer " + token);
         if (sending.EndsWith("events")) request.Headers.Add("Idempotency-Key", Path.GetFileName(sending).Split('.')[1]);
         int status;
+        var failure = isFile ? Outcome.NotUploaded : Outcome.Waits;
         try
         {
             var response = await http.SendAsync(request, ended.Token);
@@ -145,8 +148,8 @@ public sealed class Questlog
             status = (int)response.StatusCode;
             notBefore = DateTime.UtcNow + (response.Headers.RetryAfter?.Delta ?? TimeSpan.Zero);
         }
-        catch (OperationCanceledException) { return Failed(Outcome.Waits, "no answer within 30 s"); }
-        catch (Exception error) { return Failed(Outcome.Waits, error.GetBaseException().Message); }
+        catch (OperationCanceledException) { return Failed(failure, "no answer within 30 s"); }
+        catch (Exception error) { return Failed(failure, error.GetBaseException().Message); }
         var code = Regex.Match(answer, Problem).Groups[1].Value;
         var isOk = status >= 200 && status < 300;
         // A file can be uploaded to another server, such as S3, whose response contains no id.
@@ -165,13 +168,20 @@ public sealed class Questlog
         }
         if (code == "rate_limited") return Reached(Outcome.Waits);
         var what = code == "" ? "which is not an answer of Questlog" : answer;
-        return Failed(isRejected && code == "" ? Outcome.Blocked : Outcome.Waits, $"{address} answers {status}, {what}");
+        if (isRejected && code == "") failure = Outcome.Blocked;
+        if (status >= 500 && address.EndsWith("/uploads")) failure = Outcome.NotUploaded;
+        return Failed(failure, $"{address} answers {status}, {what}");
     }
 
     /// Logs the first failure, and later failures at most once per minute.
     Outcome Failed(Outcome outcome, string why)
     {
-        if (ended.IsCancellationRequested) return outcome;
+        if (ended.IsCancellationRequested) return Outcome.Waits;
+        if (outcome == Outcome.NotUploaded)
+        {
+            Debug.LogWarning($"the screenshot of a report was not uploaded: {why}");
+            return outcome;
+        }
         if (failingSince == default(DateTime)) failingSince = DateTime.UtcNow;
         if (DateTime.UtcNow < nextWarning) return outcome;
         nextWarning = DateTime.UtcNow.AddMinutes(1);
@@ -226,10 +236,11 @@ public sealed class Questlog
         catch (Exception error) { Debug.LogWarning($"not written to the queue: {error.Message}"); }
     }
 
-    /// Delays a report that a proxy rejects, for example because of its text. Later calls are sent first.
-    void MoveToEnd()
+    /// Delays a report that a proxy rejects, for example because of its text, or whose screenshot fails. Later calls are sent first.
+    /// The file name contains "retry." for each failure of the screenshot.
+    void MoveToEnd(string retry)
     {
-        var file = NewFile("reports");
+        var file = NewFile(retry + Path.GetFileName(sending).Split(new[] { '.' }, 3)[2]);
         if (File.Exists(Path.ChangeExtension(sending, "png")))
             File.Move(Path.ChangeExtension(sending, "png"), Path.ChangeExtension(file, "png"));
         File.Move(sending, file);

@@ -135,12 +135,16 @@ private:
 	void Answered(FHttpRequestPtr Request, FHttpResponsePtr Response, bool bAnswered)
 	{
 		Sending.Reset();
-		if (!bAnswered || !Response.IsValid()) return Failed(TEXT("no connection, or no answer within 30 s"));
+		const bool bPicture = Step == EStep::Picture;
+		if (!bAnswered || !Response.IsValid())
+		{
+			const TCHAR* Why = TEXT("no connection, or no answer within 30 s");
+			return bPicture && !bStopped ? NotUploaded(Why) : Failed(Why);
+		}
 		NotBefore = FPlatformTime::Seconds() + FCString::Atod(*Response->GetHeader(TEXT("Retry-After")));
 		const int32 Status = Response->GetResponseCode();
 		const FString Answer = Response->GetContentAsString();
 		const FString Code = CodeOf(Answer);
-		const bool bPicture = Step == EStep::Picture;
 		// A file can be uploaded to another server, such as S3, whose response contains no id.
 		const bool bIds = bPicture || Answer.Contains(TEXT("\"id\":")) || Answer.Contains(TEXT("\"uploadId\":"));
 		if (Status >= 200 && Status < 300 && bIds) return Done(Answer, true);
@@ -158,9 +162,20 @@ private:
 			return Done(Answer, false);
 		}
 		if (Code == TEXT("rate_limited")) return Reached();
+		const FString Why = FString::Printf(TEXT("it answers %d, %s"), Status, Code.IsEmpty() ? TEXT("which is not an answer of Questlog") : *Answer);
+		if (bPicture || (Step == EStep::Room && Status >= 500)) return NotUploaded(Why);
 		// Delays a report that a proxy rejects, for example because of its text. Later calls are sent first.
-		if (bRejected && Code.IsEmpty() && Current.EndsWith(TEXT("reports"))) MoveToEnd();
-		Failed(FString::Printf(TEXT("it answers %d, %s"), Status, Code.IsEmpty() ? TEXT("which is not an answer of Questlog") : *Answer));
+		if (bRejected && Code.IsEmpty() && Current.EndsWith(TEXT("reports"))) MoveToEnd(TEXT(""));
+		Failed(Why);
+	}
+
+	/** Delays a report whose screenshot fails. Leaves out the screenshot after three attempts. */
+	void NotUploaded(const FString& Why)
+	{
+		UploadUrl.Empty();
+		UE_LOG(LogTemp, Warning, TEXT("the screenshot of a report was not uploaded: %s"), *Why);
+		if (Current.EndsWith(TEXT(".retry.retry.reports"))) IFileManager::Get().Delete(*PictureOf(Current));
+		else MoveToEnd(TEXT("retry."));
 	}
 
 	/** Continues with the next step. Leaves a rejected screenshot out of its report. */
@@ -259,9 +274,10 @@ private:
 		return bSaved;
 	}
 
-	void MoveToEnd()
+	/** Later calls are sent first. The file name contains "retry." for each failure of the screenshot. */
+	void MoveToEnd(const FString& Retry)
 	{
-		const FString File = NewFile(TEXT("reports"));
+		const FString File = NewFile(*(Retry + Current.Mid(50)));
 		if (IFileManager::Get().FileExists(*PictureOf(Current))) IFileManager::Get().Move(*PictureOf(File), *PictureOf(Current));
 		IFileManager::Get().Move(*(Folder / File), *(Folder / Current));
 	}

@@ -19,8 +19,12 @@ const run = promisify(execFile);
 
 const EVENTS = 'POST /v1/ingest/events';
 const REPORTS = 'POST /v1/ingest/reports';
+const UPLOADS = 'POST /v1/ingest/uploads';
 const PUT = 'PUT /v1/uploads';
-const CALLS = ['POST /v1/ingest/sessions', EVENTS, 'POST /v1/ingest/uploads', PUT, REPORTS];
+const CALLS = ['POST /v1/ingest/sessions', EVENTS, UPLOADS, PUT, REPORTS];
+
+/** The call that records an event. */
+const RECORD = /[\w>.-]+Record\((?:TEXT\()?"checkpoint".*;/;
 
 const shared = ownProduct();
 
@@ -126,10 +130,36 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     expect(files()).toEqual([]);
   });
 
+  test('sends later calls before a screenshot that fails, and files the report without it after three attempts', async () => {
+    const { front, start, files } = built.begin((call, nth) => {
+      if (call === UPLOADS && nth === 1) return { status: 503 };
+      if (call !== PUT) return 'answered';
+      if (nth === 0) return 'held';
+      return nth % 2 === 0 ? 'dropped' : { status: 503 };
+    });
+    const ended = start();
+    await ended.until(() => front.passed.some(({ call }) => call === PUT));
+    await ended.quit();
+    const next = start();
+    await next.until(() => front.answered.filter((call) => call === REPORTS).length === 2);
+    await next.quit();
+
+    expect(front.passed.slice(0, 7).map(({ call }) => call)).toEqual([
+      ...CALLS.slice(0, 4),
+      ...[UPLOADS, ...CALLS.slice(0, 2)],
+    ]);
+    expect(CALLS.map((call) => front.passed.filter((one) => one.call === call).length)).toEqual([
+      ...[2, 2, 7, 6, 2],
+    ]);
+    const reports = front.passed.filter(({ call }) => call === REPORTS).map(({ body }) => JSON.parse(body));
+    expect(new Set(reports.map(({ sessionId }) => sessionId)).size).toBe(2);
+    expect(reports.map(({ attachments }) => attachments)).toEqual([undefined, undefined]);
+    expect(files()).toEqual([]);
+  });
+
   test('bounds the queue: drops the oldest events, but no reports', async () => {
-    const record = /[\w>.-]+Record\((?:TEXT\()?"checkpoint".*;/;
     const small = await build(engine, credentials(), (code) =>
-      code.replace('32 << 20', '100000').replace(record, 'for (int i = 0; i < 1000; i++) $&'),
+      code.replace('32 << 20', '100000').replace(RECORD, 'for (int i = 0; i < 1000; i++) $&'),
     );
     onTestFinished(small.remove);
     let fate: Fate = 'dropped';
