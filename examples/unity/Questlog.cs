@@ -138,22 +138,36 @@ public sealed class Questlog
         var request = new HttpRequestMessage(method, address) { Content = new ByteArrayContent(body) };
         request.Content.Headers.Add("Content-Type", isFile ? "image/png" : "application/json");
         if (!isFile) request.Headers.Add("Authorization", "Bearer " + token);
-        if (sending.EndsWith("events")) request.Headers.Add("Idempotency-Key", Path.GetFileName(sending).Split('.')[1]);
+        if (sending.EndsWith("events"))
+        {
+            request.Headers.Add("Idempotency-Key", Path.GetFileName(sending).Split('.')[1]);
+            request.Headers.Add("Prefer", "handling=lenient");
+        }
         int status;
+        bool isDelayed;
         var failure = isFile ? Outcome.NotUploaded : Outcome.Waits;
         try
         {
             var response = await http.SendAsync(request, ended.Token);
             answer = await response.Content.ReadAsStringAsync();
             status = (int)response.StatusCode;
+            isDelayed = response.Headers.RetryAfter != null;
             notBefore = DateTime.UtcNow + (response.Headers.RetryAfter?.Delta ?? TimeSpan.Zero);
         }
         catch (OperationCanceledException) { return Failed(failure, "no answer within 30 s"); }
         catch (Exception error) { return Failed(failure, error.GetBaseException().Message); }
-        var code = Regex.Match(answer, Problem).Groups[1].Value;
+        var problem = Regex.Match(answer, Problem);
+        var code = problem.Groups[1].Value;
         var isOk = status >= 200 && status < 300;
+        // A rate limit rejected some events of the batch. A retry with the same key stores only these events.
+        if (status == 207 && isDelayed) return Reached(Outcome.Waits);
         // A file can be uploaded to another server, such as S3, whose response contains no id.
-        if (isOk && (isFile || Regex.IsMatch(answer, "\"(id|uploadId)\":"))) return Reached(Outcome.Stored);
+        if (isOk && (isFile || code != "" || Regex.IsMatch(answer, "\"(id|uploadId)\":")))
+        {
+            if (code != "")
+                Debug.LogWarning($"Questlog rejected events: {answer.Substring(problem.Index, Math.Min(500, answer.Length - problem.Index))}");
+            return Reached(Outcome.Stored);
+        }
         if (Regex.IsMatch(code, Stops))
         {
             isStopped = true;

@@ -120,7 +120,11 @@ private:
 		Request->SetURL(Address);
 		Request->SetHeader(TEXT("Content-Type"), Step == EStep::Picture ? TEXT("image/png") : TEXT("application/json"));
 		if (Step != EStep::Picture) Request->SetHeader(TEXT("Authorization"), TEXT("Bearer ") + Token);
-		if (Current.EndsWith(TEXT("events"))) Request->SetHeader(TEXT("Idempotency-Key"), Current.Mid(13, 36));
+		if (Current.EndsWith(TEXT("events")))
+		{
+			Request->SetHeader(TEXT("Idempotency-Key"), Current.Mid(13, 36));
+			Request->SetHeader(TEXT("Prefer"), TEXT("handling=lenient"));
+		}
 		Request->SetTimeout(30.0f);
 		return Request;
 	}
@@ -141,13 +145,21 @@ private:
 			const TCHAR* Why = TEXT("no connection, or no answer within 30 s");
 			return bPicture && !bStopped ? NotUploaded(Why) : Failed(Why);
 		}
-		NotBefore = FPlatformTime::Seconds() + FCString::Atod(*Response->GetHeader(TEXT("Retry-After")));
+		const FString RetryAfter = Response->GetHeader(TEXT("Retry-After"));
+		NotBefore = FPlatformTime::Seconds() + FCString::Atod(*RetryAfter);
 		const int32 Status = Response->GetResponseCode();
 		const FString Answer = Response->GetContentAsString();
 		const FString Code = CodeOf(Answer);
+		// A rate limit rejected some events of the batch. A retry with the same key stores only these events.
+		if (Status == 207 && !RetryAfter.IsEmpty()) return Reached();
 		// A file can be uploaded to another server, such as S3, whose response contains no id.
-		const bool bIds = bPicture || Answer.Contains(TEXT("\"id\":")) || Answer.Contains(TEXT("\"uploadId\":"));
-		if (Status >= 200 && Status < 300 && bIds) return Done(Answer, true);
+		const bool bOurs = bPicture || !Code.IsEmpty() || Answer.Contains(TEXT("\"id\":")) || Answer.Contains(TEXT("\"uploadId\":"));
+		if (Status >= 200 && Status < 300 && bOurs)
+		{
+			if (!Code.IsEmpty())
+				UE_LOG(LogTemp, Warning, TEXT("Questlog rejected events: %s"), *Answer.Mid(Answer.Find(TEXT("urn:questlog:problem:")), 500));
+			return Done(Answer, true);
+		}
 		if (Stops.Contains(Code))
 		{
 			bStopped = true;

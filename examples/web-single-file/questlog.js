@@ -45,7 +45,10 @@ export async function flush() {
   const sent = batch;
   if (sent === undefined) return;
   try {
-    await send('/v1/ingest/events', sent.events, { 'Idempotency-Key': sent.key });
+    const headers = { 'Idempotency-Key': sent.key, Prefer: 'handling=lenient' };
+    const rejected = (await send('/v1/ingest/events', sent.events, headers)).filter(({ code }) => code);
+    if (rejected.length > 0)
+      console.error(`Questlog rejected ${rejected.length} events:`, rejected[0].code, rejected[0].message);
   } catch (error) {
     if (!error.isRefused) throw error;
     console.error('events were refused:', error);
@@ -91,11 +94,15 @@ async function send(path, content, headers = {}) {
     keepalive: body.length < 60_000,
   });
   const result = await answer.json().catch(() => undefined);
-  if (answer.ok && result !== undefined) return reached(result);
-  const isQuestlog = result?.type === `urn:questlog:problem:${result?.code}`;
-  const isRefused = isQuestlog && answer.status < 500 && !WAITS.includes(result.code);
-  const message = isQuestlog ? result.message : `${url} answers ${answer.status}, and is not Questlog`;
-  throw Object.assign(new Error(message), { status: answer.status, isRefused });
+  // A rate limit rejected some events of the batch. A retry with the same key stores only these events.
+  const limited = answer.status === 207 && result?.find(({ code }) => code === 'rate_limited');
+  if (answer.ok && result !== undefined && !limited) return reached(result);
+  const { status } = limited || answer;
+  const problem = limited || result;
+  const isQuestlog = problem?.type === `urn:questlog:problem:${problem?.code}`;
+  const isRefused = isQuestlog && status < 500 && !WAITS.includes(problem.code);
+  const message = isQuestlog ? problem.message : `${url} answers ${status}, and is not Questlog`;
+  throw Object.assign(new Error(message), { status, isRefused });
 }
 
 /** Logs the first failure. Logs later failures at most once per minute. */

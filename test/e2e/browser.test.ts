@@ -76,6 +76,25 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
     expect(kept).toMatchObject([{ eventType: 'kept' }]);
   });
 
+  test('stores the valid events of a batch, and drops and logs the rejected events', async () => {
+    const page = await open(game.token, shared.product.credentials);
+    const errors: string[] = [];
+    page.on('console', (message) => message.type() === 'error' && errors.push(message.text()));
+    const play = `const { begin, record, flush } = await import('./questlog.js');
+      await begin('1.4.2');
+      for (const payload of [{}, 7]) record('half valid', payload);
+      await flush();
+      record('half valid', 7);
+      await flush();`;
+
+    await inPage(page, play);
+    expect((await game.get('/v1/events?eventType=half%20valid')).json().events).toHaveLength(1);
+    expect(errors).toHaveLength(2);
+    expect(errors).toEqual(
+      errors.map(() => expect.stringMatching(/^Questlog rejected 1 events:.*field_type/)),
+    );
+  });
+
   test.each([
     [404, JSON.stringify({ type: 'urn:questlog:problem:not_found', code: 'not_found', message: 'not here' })],
     [401, JSON.stringify({ type: 'urn:questlog:problem:unauthorized', code: 'unauthorized' })],

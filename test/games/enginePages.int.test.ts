@@ -157,6 +157,42 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     expect(files()).toEqual([]);
   });
 
+  test('stores the valid events of a batch, and drops and logs the rejected events', async () => {
+    const rejected = (record: string): string => record.replace(/\{.*\}/, '7');
+    const mixed = await build(engine, credentials(), (code) =>
+      code
+        .replace('MaxBatchEvents = 200', 'MaxBatchEvents = 2')
+        .replace(RECORD, (record) => record + rejected(record).repeat(3)),
+    );
+    onTestFinished(mixed.remove);
+    const { front, start, files } = mixed.begin(() => 'answered');
+    const game = start();
+    await game.until(() => front.answered.includes(REPORTS));
+    await game.quit();
+
+    expect(front.passed.filter(({ call }) => call === EVENTS)).toHaveLength(2);
+    expect(game.log().match(/rejected events: .*urn:questlog:problem:field_type/g)).toHaveLength(2);
+    const report = front.passed.find(({ call }) => call === REPORTS);
+    await expectStored(project, engine.platform, JSON.parse(report?.body ?? '').sessionId);
+    expect(files()).toEqual([]);
+  });
+
+  test('sends a batch again with the same key if a rate limit rejected some of its events', async () => {
+    const limited = { type: 'urn:questlog:problem:rate_limited', code: 'rate_limited' };
+    const body = JSON.stringify([{ id: crypto.randomUUID() }, limited]);
+    const { front, start } = built.begin((call, nth) =>
+      call === EVENTS && nth === 0 ? { status: 207, retryAfter: '1', body } : 'answered',
+    );
+    const game = start();
+    await game.until(() => front.answered.includes(REPORTS));
+    await game.quit();
+
+    const [first, second] = front.passed.filter(({ call }) => call === EVENTS);
+    expect(second?.body).toBe(first?.body);
+    expect(second?.headers['idempotency-key']).toBe(first?.headers['idempotency-key']);
+    expect((second?.atMs ?? 0) - (first?.atMs ?? 0)).toBeGreaterThan(990);
+  });
+
   test('bounds the queue: drops the oldest events, but no reports', async () => {
     const small = await build(engine, credentials(), (code) =>
       code.replace('32 << 20', '100000').replace(RECORD, 'for (int i = 0; i < 1000; i++) $&'),

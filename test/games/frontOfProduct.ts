@@ -69,6 +69,6 @@ export async function frontOf(baseUrl: string) {
 
 /** Returns the headers to forward, without headers of the connection. */
 function ownOf(headers: IncomingMessage['headers']): Record<string, string> {
-  const names = ['content-type', 'authorization', 'idempotency-key'];
+  const names = ['content-type', 'authorization', 'idempotency-key', 'prefer'];
   return Object.fromEntries(names.flatMap((name) => (headers[name] ? [[name, String(headers[name])]] : [])));
 }

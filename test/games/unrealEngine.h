@@ -94,6 +94,7 @@ public:
 	bool Contains(const TCHAR* Text) const { return Chars.find(Text) != Chars.npos; }
 	bool StartsWith(const TCHAR* Text) const { return Chars.starts_with(Text); }
 	bool EndsWith(const TCHAR* Text) const { return Chars.ends_with(Text); }
+	int32 Find(const TCHAR* Text) const { return int32(Chars.find(Text)); }
 	bool FindLastChar(TCHAR Char, int32& Index) const { return (Index = int32(Chars.rfind(Char))) >= 0; }
 	FString Replace(const TCHAR* From, const TCHAR* To) const {
 		FString Whole;
