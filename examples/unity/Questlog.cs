@@ -14,6 +14,8 @@ public sealed class Questlog
 {
     const long MaxQueueBytes = 32 << 20;
     const int MaxBatchEvents = 200;
+    /// The last event of a batch can exceed this limit. Proxies often accept at most 1 MiB.
+    const int MaxBatchBytes = 512 << 10;
     const string Problem = "\"urn:questlog:problem:(\\w+)\"";
     const string Stops = "^(unauthorized|forbidden|suspended)$";
     /// Problem codes that do not reject the call itself: a wrong server, a change by a proxy, or too many requests.
@@ -29,7 +31,7 @@ public sealed class Questlog
     bool isStopped;
     DateTime notBefore, failingSince, nextWarning;
     string answer, sending, batch;
-    int sequence, batchEvents;
+    int sequence, batchEvents, batchBytes;
     long fileNumber;
 
     /// Stores the queue in the folder. Throws if an argument is invalid.
@@ -56,10 +58,13 @@ public sealed class Questlog
     /// Queues an event. The payload is a JSON object, for example from JsonUtility.ToJson.
     public void Record(string eventType, string payload = "{}")
     {
-        if (batch == null || batchEvents == MaxBatchEvents) (batch, batchEvents) = (NewFile("events"), 0);
+        if (batch == null || batchEvents == MaxBatchEvents || batchBytes > MaxBatchBytes)
+            (batch, batchEvents, batchBytes) = (NewFile("events"), 0, 0);
+        var line = Json("sessionId", Text(session), "eventType", Text(eventType), "occurredAt", Now(),
+            "sequence", (++sequence).ToString(), "payload", payload) + "\n";
         batchEvents++;
-        Append(batch, Json("sessionId", Text(session), "eventType", Text(eventType), "occurredAt", Now(),
-            "sequence", (++sequence).ToString(), "payload", payload) + "\n");
+        batchBytes += Encoding.UTF8.GetByteCount(line);
+        Append(batch, line);
     }
 
     /// Queues a bug report with a screenshot. Questlog links the report to the events of the last ten minutes.

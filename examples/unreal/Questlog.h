@@ -17,6 +17,8 @@ class FQuestlog : public TSharedFromThis<FQuestlog>
 public:
 	static constexpr int64 MaxQueueBytes = 32 << 20;
 	static constexpr int32 MaxBatchEvents = 200;
+	/** The last event of a batch can exceed this limit. Proxies often accept at most 1 MiB. */
+	static constexpr int64 MaxBatchBytes = 512 << 10;
 
 	/** Stores the queue in the folder. If an argument is invalid, sends nothing and logs the argument. */
 	FQuestlog(const FString& InUrl, const FString& InToken, const FString& InFolder) : Url(InUrl), Token(InToken), Folder(InFolder)
@@ -40,7 +42,7 @@ public:
 	/** Queues an event. The payload is a JSON object. */
 	void Record(const FString& EventType, const FString& Payload = TEXT("{}"))
 	{
-		if (Batch.IsEmpty() || BatchEvents == MaxBatchEvents)
+		if (Batch.IsEmpty() || BatchEvents == MaxBatchEvents || IFileManager::Get().FileSize(*(Folder / Batch)) > MaxBatchBytes)
 		{
 			Batch = NewFile(TEXT("events"));
 			BatchEvents = 0;

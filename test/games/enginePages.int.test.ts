@@ -193,6 +193,26 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     expect((second?.atMs ?? 0) - (first?.atMs ?? 0)).toBeGreaterThan(990);
   });
 
+  test('limits the bytes of a batch, so that a proxy with a limit of 1 MiB accepts the batch', async () => {
+    const pad = 'x'.repeat(100_000);
+    const large = await build(engine, credentials(), (code) =>
+      code.replace(RECORD, (record) => {
+        const padded = record.replace('level\\":3', `$&,\\"pad\\":\\"${pad}\\"`);
+        return `for (int i = 0; i < 12; i++) ${padded}`;
+      }),
+    );
+    onTestFinished(large.remove);
+    const { front, start } = large.begin(() => 'answered');
+    const game = start();
+    await game.until(() => front.answered.includes(REPORTS));
+    await game.quit();
+
+    const batches = front.passed.filter(({ call }) => call === EVENTS).map(({ body }) => body);
+    expect(batches.flatMap((body) => JSON.parse(body).map(sequenceOf))).toHaveLength(12);
+    expect(batches).toHaveLength(2);
+    expect(Math.max(...batches.map(({ length }) => length))).toBeLessThan(1 << 20);
+  });
+
   test('bounds the queue: drops the oldest events, but no reports', async () => {
     const small = await build(engine, credentials(), (code) =>
       code.replace('32 << 20', '100000').replace(RECORD, 'for (int i = 0; i < 1000; i++) $&'),

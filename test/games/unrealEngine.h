@@ -155,7 +155,7 @@ struct IFileManager {
 	static IFileManager& Get() { static IFileManager Manager; return Manager; }
 	bool MakeDirectory(const TCHAR* Path, bool) { std::filesystem::create_directories(Path); return true; }
 	bool FileExists(const TCHAR* Path) { return std::filesystem::exists(Path); }
-	int64 FileSize(const TCHAR* Path) { return int64(std::filesystem::file_size(Path)); }
+	int64 FileSize(const TCHAR* Path) { return FileExists(Path) ? int64(std::filesystem::file_size(Path)) : -1; }
 	bool Delete(const TCHAR* Path) { return std::filesystem::remove(Path); }
 	bool Move(const TCHAR* To, const TCHAR* From) { std::filesystem::rename(From, To); return true; }
 	void FindFiles(TArray<FString>& Result, const TCHAR* Pattern, bool, bool) {
