@@ -25,11 +25,14 @@ public sealed class Questlog
     [Serializable] sealed class Room { public string uploadId, uploadUrl; }
 
     static readonly HttpClient http = new HttpClient { Timeout = TimeSpan.FromSeconds(30) };
+    /// Measures time. The clock of a device can be set back.
+    static readonly System.Diagnostics.Stopwatch clock = System.Diagnostics.Stopwatch.StartNew();
     readonly CancellationTokenSource ended = new CancellationTokenSource();
     readonly string session = Guid.NewGuid().ToString(), url, token, folder;
     Task flushing = Task.CompletedTask;
     bool isStopped;
-    DateTime notBefore, failingSince, nextWarning;
+    TimeSpan notBefore, nextWarning;
+    TimeSpan? failingSince;
     string answer, sending, batch;
     int sequence, batchEvents, batchBytes;
     long fileNumber;
@@ -90,7 +93,7 @@ public sealed class Questlog
 
     async Task SendAll()
     {
-        while (!isStopped && DateTime.UtcNow >= notBefore && await SendNext()) { }
+        while (!isStopped && clock.Elapsed >= notBefore && await SendNext()) { }
     }
 
     async Task<bool> SendNext()
@@ -157,7 +160,7 @@ public sealed class Questlog
             answer = await response.Content.ReadAsStringAsync();
             status = (int)response.StatusCode;
             isDelayed = response.Headers.RetryAfter != null;
-            notBefore = DateTime.UtcNow + (response.Headers.RetryAfter?.Delta ?? TimeSpan.Zero);
+            notBefore = clock.Elapsed + (response.Headers.RetryAfter?.Delta ?? TimeSpan.Zero);
         }
         catch (OperationCanceledException) { return Failed(failure, "no answer within 30 s"); }
         catch (Exception error) { return Failed(failure, error.GetBaseException().Message); }
@@ -201,20 +204,19 @@ public sealed class Questlog
             Debug.LogWarning($"the screenshot of a report was not uploaded: {why}");
             return outcome;
         }
-        if (failingSince == default(DateTime)) failingSince = DateTime.UtcNow;
-        if (DateTime.UtcNow < nextWarning) return outcome;
-        nextWarning = DateTime.UtcNow.AddMinutes(1);
+        if (failingSince == null) failingSince = clock.Elapsed;
+        if (clock.Elapsed < nextWarning) return outcome;
+        nextWarning = clock.Elapsed + TimeSpan.FromMinutes(1);
         Debug.LogWarning($"cannot reach {url}: {why}; {Queued().Count()} calls wait");
         return outcome;
     }
 
     Outcome Reached(Outcome outcome)
     {
-        var seconds = (int)(DateTime.UtcNow - failingSince).TotalSeconds;
         // An outage within a minute after another outage was not reported.
-        if (failingSince != default(DateTime) && nextWarning >= failingSince.AddMinutes(1))
-            Debug.Log($"reached {url} again after {seconds} s; {Queued().Count()} calls waited");
-        failingSince = default(DateTime);
+        if (failingSince is TimeSpan since && nextWarning >= since + TimeSpan.FromMinutes(1))
+            Debug.Log($"reached {url} again after {(int)(clock.Elapsed - since).TotalSeconds} s; {Queued().Count()} calls waited");
+        failingSince = null;
         return outcome;
     }
 

@@ -106,7 +106,7 @@ export async function build(
       const start = () => playing(spawn(program, args, { cwd, stdio: ['pipe', 'inherit', 'pipe'] }));
       const bytes = (): number =>
         readdirSync(queue).reduce((sum, name) => sum + statSync(join(queue, name)).size, 0);
-      return { front, files, bytes, start };
+      return { front, cwd, files, bytes, start };
     },
   };
 }

@@ -21,7 +21,8 @@ const EVENTS = 'POST /v1/ingest/events';
 const REPORTS = 'POST /v1/ingest/reports';
 const UPLOADS = 'POST /v1/ingest/uploads';
 const PUT = 'PUT /v1/uploads';
-const CALLS = ['POST /v1/ingest/sessions', EVENTS, UPLOADS, PUT, REPORTS];
+const SESSIONS = 'POST /v1/ingest/sessions';
+const CALLS = [SESSIONS, EVENTS, UPLOADS, PUT, REPORTS];
 
 /** The call that records an event. */
 const RECORD = /[\w>.-]+Record\((?:TEXT\()?"checkpoint".*;/;
@@ -245,6 +246,23 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     );
     await game.kill();
   });
+});
+
+test('Questlog.cs sends its queue after the clock of the device was set back', async ({ skip }) => {
+  const [engine] = ENGINES;
+  if (engine === undefined || findProgram(engine.compiler) === undefined) return skip('there is no mcs');
+  const game = await build(engine, shared.product.credentials, (code) =>
+    code.replaceAll('DateTime.UtcNow', '(DateTime.UtcNow.AddHours(File.Exists("back") ? -2 : 0))'),
+  );
+  onTestFinished(game.remove);
+  const { front, cwd, start } = game.begin((call, nth) =>
+    call === SESSIONS && nth === 0 ? { status: 503, retryAfter: '2' } : 'answered',
+  );
+  const played = start();
+  await played.until((said) => said.includes('cannot reach'));
+  write(cwd, { back: '' });
+  await played.until(() => front.answered.includes(REPORTS));
+  await played.quit();
 });
 
 const sequenceOf = ({ sequence }: { sequence: number }): number => sequence;
