@@ -176,7 +176,8 @@ public sealed class Questlog
                 Debug.LogWarning($"Questlog rejected events: {answer.Substring(problem.Index, Math.Min(500, answer.Length - problem.Index))}");
             return Reached(Outcome.Stored);
         }
-        if (Regex.IsMatch(code, Stops))
+        // A token without the scope of reports can still send events.
+        if (Regex.IsMatch(code, Stops) && !(code == "forbidden" && sending.EndsWith("reports")))
         {
             isStopped = true;
             Debug.LogWarning($"Questlog stops until the next start: {answer}");

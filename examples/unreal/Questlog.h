@@ -162,7 +162,8 @@ private:
 				UE_LOG(LogTemp, Warning, TEXT("Questlog rejected events: %s"), *Answer.Mid(Answer.Find(TEXT("urn:questlog:problem:")), 500));
 			return Done(Answer, true);
 		}
-		if (Stops.Contains(Code))
+		// A token without the scope of reports can still send events.
+		if (Stops.Contains(Code) && !(Code == TEXT("forbidden") && Current.EndsWith(TEXT("reports"))))
 		{
 			bStopped = true;
 			UE_LOG(LogTemp, Warning, TEXT("Questlog stops until the next start: %s"), *Answer);

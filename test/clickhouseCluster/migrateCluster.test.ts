@@ -7,13 +7,20 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { dropFromDisk, restoreSettings } from '@questlog/operations/erasures/eraseRows';
+import { ERASED_TABLES, scopesOf } from '@questlog/operations/erasures/core/scope';
+import {
+  dropFromDisk,
+  hideRows,
+  recordErasedEvents,
+  restoreSettings,
+} from '@questlog/operations/erasures/eraseRows';
 import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
 import { readTables } from '@questlog/runtime/clickhouse/cluster/tableState';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { type AddressedStore, openStore, type StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { StartRefused, Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
+import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
 
@@ -135,7 +142,7 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
       .toEqual([{ files: String(readdirSync(directory).length) }]);
   });
 
-  test('a shard does not count as lost while one of its replicas does not answer', async () => {
+  test('a shard does not count as lost while one of its replicas cannot be used', async () => {
     const database = aDatabase();
     const directory = filesBefore('002');
     await migrate(database, { directory });
@@ -154,7 +161,7 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
       return { ...store, query: () => Promise.reject(new Unavailable('does not answer')) };
     };
     await expect(migrate(database, { directory, open })).rejects.toThrow(
-      'another replica of shard 1 does not answer',
+      'another replica of shard 1 cannot be used',
     );
     expect(await marker()).toEqual(before);
   });
@@ -175,7 +182,22 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
     await admin.close();
     const login = { username: account, password: 'password' };
     const store = await openMigrated({ ...addressOf(nodes[0] ?? '', account), ...login }, MIGRATIONS);
-    await dropFromDisk(store, randomUUID(), new AbortController().signal);
+    const requestedAt = Date.now() + 60_000;
+    const erasure = anErasure({ tenantId: randomUUID(), projectId: randomUUID(), requestedAt });
+    await store.command(
+      `INSERT INTO events (tenant_id, project_id, id, received_at)
+       VALUES ('${erasure.tenantId}', '${erasure.projectId}', generateUUIDv4(), now())`,
+    );
+    const ended = new AbortController();
+    for (const [part, scope] of scopesOf(erasure).entries()) {
+      await recordErasedEvents(store, erasure, scope, part);
+      await hideRows(store, scope, ERASED_TABLES, ended.signal);
+    }
+    const dropped = expect(dropFromDisk(store, erasure.tenantId, ended.signal)).rejects.toThrow('aborted');
+    const rows = 'SELECT count() AS rows FROM events SETTINGS apply_deleted_mask = 0';
+    await expect.poll(() => store.query(rows), { timeout: 10_000 }).toEqual([{ rows: '0' }]);
+    ended.abort();
+    await dropped;
     await restoreSettings(store);
     await store.close();
   });

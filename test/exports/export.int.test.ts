@@ -115,7 +115,7 @@ test('before the projected offsets are published, the command fails and writes n
   expect(await questlogCommand(argumentsFor('events', output), { env: server })).toMatchObject({
     ...{ code: 1, stdout: '' },
     stderr: expect.stringContaining(
-      `${ROWS} rows are missing, because their partition has no projected offset yet`,
+      `${ROWS} rows are missing until the projector processes a new record of their partition`,
     ),
   });
   expect(filesIn(folderOf('events'))).toEqual([]);

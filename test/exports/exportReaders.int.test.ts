@@ -56,6 +56,7 @@ beforeAll(async () => {
       ...{ day: '2026-11-01', logId, partition: 2, firstOffset: 0, lastOffset: 7 },
     },
     new AbortController().signal,
+    () => false,
   );
   await pipeline(chunk?.content ?? [], createWriteStream(file));
 });

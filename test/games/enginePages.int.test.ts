@@ -102,6 +102,19 @@ describe.for(ENGINES)('$page', { timeout: 120_000 }, (engine) => {
     expect(files()).toEqual(['events', 'png', 'reports', 'sessions']);
   });
 
+  test('drops a report whose scope the token lacks, and sends the calls after it', async () => {
+    const body = JSON.stringify({ type: 'urn:questlog:problem:forbidden', code: 'forbidden' });
+    const { front, start, files } = built.begin((call) =>
+      call === UPLOADS || call === REPORTS ? { status: 403, body } : 'answered',
+    );
+    const game = start();
+    await game.until(() => files().length === 0 && front.passed.some(({ call }) => call === REPORTS));
+    await game.quit();
+
+    expect(game.log()).not.toContain('Questlog stops');
+    expect(front.answered).toContain(EVENTS);
+  });
+
   test('keeps the queue after a kill and with a server that never responds, and exits in time', async () => {
     let fate: Fate = 'dropped';
     const { front, start, files } = built.begin(() => fate);

@@ -81,7 +81,10 @@ export const ExportChunkInput = Type.Object(
 );
 export type ExportChunkInput = Static<typeof ExportChunkInput>;
 
-/** Headers of a chunk. The state changes if an erasure, the retention, or a retraction changes the rows of the chunk. */
+/**
+ * Headers of a chunk. The state changes if an erasure, the retention, or a retraction changes the rows of the chunk, or if the chunk was
+ * read during an erasure.
+ */
 export const EXPORT_HEADERS = { rows: 'Questlog-Export-Rows', state: 'Questlog-Export-State' } as const;
 
 const MAX_EVERY_HOURS = 24 * 366;

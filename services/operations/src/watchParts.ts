@@ -31,6 +31,8 @@ export function watchParts({
     const perShard = await Promise.allSettled(
       (store.shards?.() ?? [store]).map((shard) => shard.query<TableSizes>(PARTS)),
     );
+    const failures = perShard.flatMap((shard) => (shard.status === 'rejected' ? [shard.reason] : []));
+    if (failures.length === perShard.length) throw failures[0];
     const sizes = perShard.flatMap((shard) => (shard.status === 'fulfilled' ? shard.value : []));
     const windows = await store.query<{ table: string; inserts: number }>(WINDOWS);
     // Removes the values of tables that have no parts any more.

@@ -86,7 +86,7 @@ try {
     const { files: all } = await runExport({
       source: {
         plan: (request, after) => planExport(store, project, request, after),
-        read: (chunk, signal) => readChunk(store, project, chunk, signal),
+        read: (chunk, signal) => readChunk(store, project, chunk, signal, () => false),
       },
       folder,
       request: { projectId: id, kind: 'events', format, from: null, to: null },

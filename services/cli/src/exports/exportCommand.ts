@@ -60,7 +60,7 @@ export function exportCommand(connect: () => Promise<Connection>, env: NodeJS.Pr
       progress.clear();
       if (unknownRows > 0)
         process.stderr.write(
-          `${count(unknownRows)} rows are missing, because their partition has no projected offset; see projected_offsets\n`,
+          `${count(unknownRows)} rows of an earlier log are missing, because projected_offsets does not list their partition\n`,
         );
       const rows = sumOf(written, (file) => file.rows);
       const mib = Math.ceil(sumOf(written, ({ bytes }) => bytes) / MIB);

@@ -4,6 +4,7 @@
  * reverse order could miss a session that is projected between both reads.
  */
 
+import { onEachNode } from '@questlog/runtime/clickhouse/cluster/eachNode';
 import type { RestoredTable } from '@questlog/runtime/clickhouse/restored/restoredTable';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { Log, Tail } from '@questlog/runtime/log/log';
@@ -39,7 +40,7 @@ export interface EntityType<Message, Entity> extends EntityRules<Entity> {
   nameOf(message: Message): EntityName;
   /** Returns the entity of a log record. Undefined if the record creates no entity, for example because it is invalid. */
   entityOf(message: Message, partition: number, partitions: number): Entity | undefined;
-  /** @param node the ClickHouse node that answers. By default, ClickHouse chooses a node. */
+  /** @param node ClickHouse node to query. By default, the store chooses a node. */
   lookUp(
     projectId: string,
     ids: readonly string[],
@@ -65,7 +66,7 @@ export interface EntityCache<Message, Entity> {
   ): Promise<ReadonlyMap<string, Entity>>;
   /** Returns the entity from memory. Undefined if the entity is not in memory, even if ClickHouse has the entity. */
   get(projectId: string, id: string): Entity | undefined;
-  /** True if memory or ClickHouse still has an erased entity with this id. @throws Unavailable if ClickHouse does not answer */
+  /** True if memory or a node of ClickHouse still has an erased entity with this id. @throws Unavailable if a node does not answer */
   hasHidden(projectId: string, id: string): Promise<boolean>;
   /** Reads the tenant's partition up to its current end. @throws Unavailable if reading takes too long */
   caughtUp(tenantId: string): Promise<void>;
@@ -205,8 +206,8 @@ async function lookUpVisible<Entity>(
 }
 
 /**
- * Checks memory before ClickHouse. In the opposite order, an entity that moves to ClickHouse in between would be missed. Asks every
- * node that answers, because the projector can read another node, which has not executed the deletion yet.
+ * Checks memory before ClickHouse. In the opposite order, an entity that moves to ClickHouse in between would be missed. Queries
+ * every node, because the projector can read a node that has not executed the deletion.
  */
 async function hasHidden<Entity>(
   {
@@ -220,12 +221,9 @@ async function hasHidden<Entity>(
 ): Promise<boolean> {
   if (index.hasHidden(projectId, id)) index.evictProjected(await projection.projected());
   if (index.hasHidden(projectId, id)) return true;
-  const nodes = store.nodes?.().flatMap((node) => node.store ?? []) ?? [undefined];
-  const answers = await Promise.allSettled(nodes.map((node) => lookUp(projectId, [id], node)));
-  const rows = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
-  if (rows.length === 0) throw new Unavailable('ClickHouse: no node answers');
-  return rows.some((found) => {
-    const row = found.get(id);
+  const found = await onEachNode(store, (node) => lookUp(projectId, [id], node));
+  return found.some((rows) => {
+    const row = rows.get(id);
     return row !== undefined && !isVisible(projectId, row);
   });
 }

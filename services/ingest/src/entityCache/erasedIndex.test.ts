@@ -80,18 +80,18 @@ test('a session cannot be registered again while one node of a cluster still has
   const id = randomUUID();
   const rows = [aRow(id)];
   const complete = { query: async () => [] };
-  const nodes = () => [
-    { store: complete },
-    { store: undefined },
-    { store: { query: async () => [...rows] } },
-  ];
-  const store = { ...complete, nodes } as unknown as Store;
+  const answering = { query: async () => [...rows] };
+  const late: { store?: object } = { store: answering };
+  const store = { ...complete, nodes: () => [{ store: complete }, late] } as unknown as Store;
   const sessions = visibleSessions(await openSessionCache({ ...deps, store }), directory);
   onTestFinished(() => sessions.close());
   erase({ projectId: PROJECT });
   const register = () => registerSession({ sessions, clock }, principal, Buffer.from(JSON.stringify({ id })));
   await expect(register()).rejects.toMatchObject({ name: 'Unavailable', retryAfterS: 5 });
   rows.length = 0;
+  delete late.store;
+  await expect(register()).rejects.toThrow(Unavailable);
+  late.store = answering;
   expect(await register()).toMatchObject({ status: 201 });
 });
 

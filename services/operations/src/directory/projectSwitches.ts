@@ -47,7 +47,7 @@ function withEtag(project: Project, nowMs: number): TaggedSwitches {
 }
 
 /**
- * Compares ETags (RFC 9110, section 13.1.1). A list of ETags can be split at commas, because no ETag contains a comma. The
+ * Compares ETags. A list of ETags can be split at commas, because no ETag contains a comma. Unlike RFC 9110 (section 13.1.1), the
  * comparison ignores the prefix `W/`, because compressing proxies add the prefix to the ETag of an unchanged list.
  */
 function matchesEtag(header: string, etag: string): boolean {

@@ -13,8 +13,11 @@ type ErasedScope = Pick<
 /** Maximum difference between the clocks of two processes. A larger value only causes more comparisons. */
 const MAX_CLOCK_DIFFERENCE_MS = 3_600_000;
 
-/** True while an erasure hides rows of the project. */
-export function isHiding(directory: Pick<Directory, 'erasures' | 'projects'>, projectId: string): boolean {
+/** True if an erasure of the project is requested, and has not hidden all its rows yet. */
+export function hasUnhiddenRows(
+  directory: Pick<Directory, 'erasures' | 'projects'>,
+  projectId: string,
+): boolean {
   return [...directory.erasures.values()].some(
     (erasure) =>
       erasure.hiddenAt === null && erasure.state !== 'failed' && covers(directory, erasure, projectId),

@@ -6,7 +6,7 @@ import type { Handlers } from '@questlog/runtime/http/routes';
 import { EXPORT_HEADERS } from '@questlog/schemas/http/export';
 import type { OPERATORS } from '@questlog/schemas/http/operations/operators';
 import type { Project } from '@questlog/schemas/topics/directoryEntry';
-import { isHiding } from './erasedExports.ts';
+import { hasUnhiddenRows } from './erasedExports.ts';
 import { planExport } from './planExport.ts';
 import { readChunk } from './readChunk.ts';
 
@@ -25,8 +25,8 @@ export function exportHandlers(
       const closed = new AbortController();
       ctx.res.once('close', () => closed.abort());
       const project = projectOf(body.projectId);
-      const hides = () => isHiding(directory.current, project.id);
-      const chunk = await readChunk(store, project, body, closed.signal, hides);
+      const isErasing = () => hasUnhiddenRows(directory.current, project.id);
+      const chunk = await readChunk(store, project, body, closed.signal, isErasing);
       ctx.status = chunk === undefined ? 204 : 200;
       if (chunk === undefined) return undefined;
       ctx.set({ [EXPORT_HEADERS.rows]: String(chunk.rows), [EXPORT_HEADERS.state]: chunk.state });

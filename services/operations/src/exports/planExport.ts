@@ -71,7 +71,9 @@ async function requirePublished(
   const published = { sql: `${sql} AND log_id IN {logIds:Array(UUID)}`, params: { ...params, logIds } };
   const missing = await countUnknown(store, logIds.length === 0 ? { sql, params } : published, offsets);
   if (missing > 0)
-    throw new Unavailable(`${missing} rows are missing, because their partition has no projected offset yet`);
+    throw new Unavailable(
+      `${missing} rows are missing until the projector processes a new record of their partition`,
+    );
 }
 
 interface Source {

@@ -32,8 +32,8 @@ const SETTINGS = {
 };
 
 /**
- * Ends the state of a chunk that was read during an erasure, so that a later run always reads the chunk again. A replica of a cluster can
- * return erased rows while another replica returns the state without these rows.
+ * Suffix of the state of a chunk that was read during an erasure. A later run then always reads the chunk again. During an erasure, a
+ * replica can return erased rows while another replica returns the state without these rows.
  */
 const READ_DURING_ERASURE = '?';
 
@@ -41,7 +41,7 @@ const READ_DURING_ERASURE = '?';
  * Returns the rows of a chunk, or undefined if the chunk still has the state `exceptState`. Compares the state before and after
  * the query, so that the number of rows is correct even if an erasure ends at the same time. Below the projected offset, rows are
  * only removed or replaced by later versions.
- * @param isHiding true while an erasure hides rows of the project
+ * @param isErasing true if an erasure of the project has not hidden all its rows yet
  * @throws Rejected if the offsets of the plan no longer apply to the rows of the chunk
  */
 export async function readChunk(
@@ -49,7 +49,7 @@ export async function readChunk(
   project: Pick<Project, 'tenantId' | 'id'>,
   { format, exceptState, offsets, ...chunk }: ExportChunkInput,
   signal: AbortSignal,
-  isHiding: () => boolean = () => false,
+  isErasing: () => boolean,
 ): Promise<Chunk | undefined> {
   const rows = exportedRows(chunk.kind);
   const { day, logId, partition, firstOffset, lastOffset } = chunk;
@@ -76,7 +76,7 @@ export async function readChunk(
     return { rows: Number(row?.rows), state: `${row?.rows}.${row?.versions}` };
   };
   for (;;) {
-    const wasHiding = isHiding();
+    const wasErasing = isErasing();
     const before = await currentState();
     if (before.state === exceptState) return undefined;
     const sql = `SELECT ${rows.columns} ${source} FORMAT ${FORMATS[format]}`;
@@ -86,8 +86,8 @@ export async function readChunk(
       throw error;
     });
     if (after.state === before.state) {
-      const end = wasHiding || isHiding() ? READ_DURING_ERASURE : '';
-      return { ...before, state: before.state + end, content };
+      const suffix = wasErasing || isErasing() ? READ_DURING_ERASURE : '';
+      return { ...before, state: before.state + suffix, content };
     }
     content.destroy();
   }

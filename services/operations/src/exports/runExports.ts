@@ -14,7 +14,7 @@ import { Fenced, messageOf } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { runPeriodically } from '@questlog/runtime/process/waiting';
 import type { Erasure, Export, ExportProgress } from '@questlog/schemas/topics/directoryEntry';
-import { isHiding, removable } from './erasedExports.ts';
+import { hasUnhiddenRows, removable } from './erasedExports.ts';
 import { planExport } from './planExport.ts';
 import { readChunk } from './readChunk.ts';
 
@@ -173,7 +173,7 @@ class Run {
     return {
       plan: (request, after) => planExport(store, project, request, after),
       read: (chunk, signal) =>
-        readChunk(store, project, chunk, signal, () => isHiding(directory.current, projectId)),
+        readChunk(store, project, chunk, signal, () => hasUnhiddenRows(directory.current, projectId)),
     };
   }
 

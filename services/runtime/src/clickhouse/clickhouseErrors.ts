@@ -39,13 +39,19 @@ export class QueryRejected extends Error {
 
 /** Error codes of failures for which a retry of the same query can succeed. */
 const TEMPORARY_ERRORS = new Set([
-  '75', // CANNOT_WRITE_TO_FILE_DESCRIPTOR
+  '75', // CANNOT_WRITE_TO_FILE_DESCRIPTOR, if the disk is full
   '173', // CANNOT_ALLOCATE_MEMORY
   '201', // QUOTA_EXCEEDED, shared by all queries of an account
   '202', // TOO_MANY_SIMULTANEOUS_QUERIES
   '236', // ABORTED, because the server stops
-  ...['95', '96', '100', '102', '209', '210'], // errors of a connection to another node
+  // Errors of queries that read other nodes
+  '95', // CANNOT_READ_FROM_SOCKET
+  '96', // CANNOT_WRITE_TO_SOCKET
+  '100', // UNKNOWN_PACKET_FROM_SERVER
+  '102', // UNEXPECTED_PACKET_FROM_SERVER
   '198', // DNS_ERROR
+  '209', // SOCKET_TIMEOUT
+  '210', // NETWORK_ERROR
   '279', // ALL_CONNECTION_TRIES_FAILED
   '369', // ALL_REPLICAS_ARE_STALE
   '519', // NO_REMOTE_SHARD_AVAILABLE
@@ -86,18 +92,18 @@ export function insertFailure(error: ClickHouseError): Error {
  * ATTEMPT_TO_READ_AFTER_EOF and CANNOT_READ_ALL_DATA. A query gets these codes if another node ends its connection in the middle of
  * the query, or if a data part is damaged until ClickHouse fetches the part again.
  */
-const CUT_DATA = new Set(['32', '33']);
-/** Matches the text that ClickHouse adds to an error for cut data, unless the query itself parses the data. */
+const INCOMPLETE_READ_ERRORS = new Set(['32', '33']);
+/** Matches errors of reads from a data part or from another node. Errors of a function that parses a text do not match. */
 const READ_BY_CLICKHOUSE = /while receiving packet from |while reading column /;
 
 export function queryFailure(error: ClickHouseError): Error {
   const isRejected = QUERY_ERRORS.has(error.code) || DATA_ERRORS.has(error.code);
-  if (isRejected && !CUT_DATA.has(error.code)) return new QueryRejected(error);
+  if (isRejected && !INCOMPLETE_READ_ERRORS.has(error.code)) return new QueryRejected(error);
   return new Unavailable(`ClickHouse: ${error.message}`, { cause: error });
 }
 
 export function callerQueryFailure(error: ClickHouseError): Error {
   const isTemporary = TEMPORARY_ERRORS.has(error.code) && !OWN_MEMORY_LIMIT.test(error.message);
-  const isCut = CUT_DATA.has(error.code) && READ_BY_CLICKHOUSE.test(error.message);
-  return isTemporary || isCut ? queryFailure(error) : new QueryRejected(error);
+  const isIncompleteRead = INCOMPLETE_READ_ERRORS.has(error.code) && READ_BY_CLICKHOUSE.test(error.message);
+  return isTemporary || isIncompleteRead ? queryFailure(error) : new QueryRejected(error);
 }

@@ -45,7 +45,7 @@ export async function openMembers({ options, settings, logger, open }: MembersDe
   };
   const joins = nodes.map((address) => {
     const insertsStartWithinMs = INSERTS_START_WITHIN_MS;
-    const store = withMissingTables(open({ ...address, querySettings: settings, insertsStartWithinMs }));
+    const store = withMissingSchema(open({ ...address, querySettings: settings, insertsStartWithinMs }));
     stores.push(store);
     let attempt: Promise<void> | undefined;
     // Causes that were logged. The same cause is logged once, because each attempt can fail with this cause.
@@ -72,7 +72,7 @@ export async function openMembers({ options, settings, logger, open }: MembersDe
   const [first] = members;
   if (first === undefined) {
     await close();
-    throw new Unavailable(`no node of the ClickHouse cluster ${name} answers`);
+    throw new Unavailable(`no node of the ClickHouse cluster ${name} can be used`);
   }
   return {
     first,
@@ -88,20 +88,20 @@ export async function openMembers({ options, settings, logger, open }: MembersDe
  * Returns a store that throws `Unavailable` if a table or a column is missing. A node that has lost its disk, or that was unavailable
  * during an upgrade of Questlog, lacks them until Questlog restarts.
  */
-function withMissingTables(store: Store): Store {
+function withMissingSchema(store: Store): Store {
   return {
     ...store,
     query: <Row>(...query: Parameters<Store['query']>) =>
-      store.query<Row>(...query).catch(rejectMissingTable),
-    stream: (...query) => store.stream(...query).catch(rejectMissingTable),
-    command: (...command) => store.command(...command).catch(rejectMissingTable),
+      store.query<Row>(...query).catch(rejectMissingSchema),
+    stream: (...query) => store.stream(...query).catch(rejectMissingSchema),
+    command: (...command) => store.command(...command).catch(rejectMissingSchema),
   };
 }
 
-const MISSING = [UNKNOWN_TABLE, UNKNOWN_IDENTIFIER];
+const MISSING_SCHEMA_CODES = [UNKNOWN_TABLE, UNKNOWN_IDENTIFIER];
 
-function rejectMissingTable(error: unknown): never {
-  if (!(error instanceof QueryRejected && MISSING.includes(error.code))) throw error;
+function rejectMissingSchema(error: unknown): never {
+  if (!(error instanceof QueryRejected && MISSING_SCHEMA_CODES.includes(error.code))) throw error;
   throw new Unavailable(`ClickHouse: a node lacks a table or a column; restart Questlog: ${error.message}`, {
     cause: error,
   });

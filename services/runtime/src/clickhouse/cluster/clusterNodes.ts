@@ -27,7 +27,7 @@ export interface ClusterNode extends NodeIdentity {
 
 export interface ClusterNodes {
   readonly nodes: readonly [ClusterNode, ...ClusterNode[]];
-  /** Addresses of the nodes that do not answer. */
+  /** Addresses of the nodes that do not answer or cannot be used yet. */
   readonly unavailable: readonly string[];
   close(): Promise<void>;
 }
@@ -109,7 +109,7 @@ export async function identify(
     throw new StartRefused(`CLICKHOUSE_CLUSTER: ${url} has no cluster ${cluster} in its remote_servers`);
   if (replicas === 0)
     throw new Unavailable(
-      `CLICKHOUSE_CLUSTER: ${url} does not find its own host in the cluster ${cluster} of its remote_servers; if DNS now has the host, restart ClickHouse`,
+      `CLICKHOUSE_CLUSTER: ${url} does not find its own host in the cluster ${cluster} of its remote_servers; check remote_servers and DNS, and restart ClickHouse`,
     );
   if (size > addresses)
     throw new StartRefused(

@@ -49,9 +49,9 @@ function namesOf(url: string): unknown {
 const UNKNOWN_TABLE = { code: '60', type: 'UNKNOWN_TABLE', message: 'Unknown table' };
 
 /**
- * Addresses of nodes that do not answer, that cannot fetch parts, that have no tables or have the tables of an earlier version, that
- * another node reaches although they lack rows, that have a wrong clock, or that do not know their own host or have no macros. The
- * set `lowered` contains shards with a lowered quorum.
+ * Addresses of nodes with a fault. `outdated` nodes have the tables of an earlier version, `unresolved` nodes do not find their own
+ * host, and `unnamed` nodes have no macros. Another node reaches a `reachable` node although this node lacks rows. The set `lowered`
+ * contains shards with a lowered quorum.
  */
 function noFaults() {
   const none = (): Set<string> => new Set();
@@ -191,9 +191,11 @@ test('a node without tables at the start does not change which tables the other 
   await store.close();
 });
 
-test('the rows of a node that lacks a column are requested again later', async () => {
+test('a query is unavailable while a node lacks a column', async () => {
   const { partition } = await aClusterStore({ ...noFaults(), outdated: new Set(['http://b']) });
-  await expect(partition(0).query(EVENTS)).rejects.toThrow('lacks a table or a column');
+  const read = partition(0).query(EVENTS);
+  await expect(read).rejects.toThrow(Unavailable);
+  await expect(read).rejects.toThrow('lacks a table or a column');
 });
 
 test('logs once that a node is not used because of its clock', async () => {

@@ -213,9 +213,17 @@ function nodeStore(store: Store, tablesOf: ReplicaSet['tablesOf']): Store {
  */
 async function tablesOfMembers(members: Members, database: string): Promise<Map<string, readonly string[]>> {
   const perNode = await Promise.all(
-    members.joined().map(({ store }) => readTables(store, database).catch(emptyIfUnavailable)),
+    members.joined().map(async ({ store }) => {
+      const tables = await readTables(store, database).catch(emptyIfUnavailable);
+      return [...tablesByName(tables, database)];
+    }),
   );
-  const tablesOf = tablesByName(perNode.flat(), database);
+  const tablesOf = new Map(
+    [...Map.groupBy(perNode.flat(), ([name]) => name)].map(([name, all]) => [
+      name,
+      [...new Set(all.flatMap(([, tables]) => tables))],
+    ]),
+  );
   // Each start creates the table `events` after the tables that have rows.
   if (!tablesOf.get('events')?.length)
     throw new Unavailable('ClickHouse: no node that answers has all tables');

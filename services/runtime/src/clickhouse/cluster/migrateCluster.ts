@@ -99,7 +99,7 @@ async function assignPartitions({ nodes, unavailable }: ClusterNodes, database: 
   if (await isAssigned()) return;
   if (unavailable.length > 0)
     throw new StartRefused(
-      `ClickHouse: no partition has a shard yet, which needs every node; these do not answer: ${unavailable.join(', ')}`,
+      `ClickHouse: no partition has a shard yet, which needs every node; these cannot be used: ${unavailable.join(', ')}`,
     );
   await sync();
   if (await isAssigned()) return;
@@ -232,7 +232,7 @@ class Repair {
     if (missing.length === 0) return;
     if (unavailable.length > 0 && this.#stored(nodes, MIGRATIONS).length === 0) {
       throw new StartRefused(
-        `ClickHouse: the first start of a cluster needs every node; these do not answer: ${unavailable.join(', ')}`,
+        `ClickHouse: the first start of a cluster needs every node; these cannot be used: ${unavailable.join(', ')}`,
       );
     }
     const [{ store }] = nodes;
@@ -256,12 +256,14 @@ class Repair {
     const marked = new Set(this.#stored(nodes, RESTORE_MARKER).map(([{ shard }]) => shard));
     const isLost = ({ shard }: ClusterNode): boolean =>
       !marked.has(shard) && assigned.some((one) => one.shard === shard);
-    const [lost] = nodes.filter(isLost);
-    if (lost === undefined) return;
-    const { shard, replicas } = lost;
-    if (nodes.filter((node) => node.shard === shard).length < replicas)
+    const lost = nodes.filter(isLost);
+    if (lost.length === 0) return;
+    const incomplete = lost.find(
+      ({ shard, replicas }) => nodes.filter((node) => node.shard === shard).length < replicas,
+    );
+    if (incomplete !== undefined)
       throw new StartRefused(
-        `ClickHouse: ${lost.address.url} has lost its tables, and another replica of shard ${shard} does not answer`,
+        `ClickHouse: ${incomplete.address.url} has lost its tables, and another replica of shard ${incomplete.shard} cannot be used; start or replace this replica`,
       );
     await nodes[0].store.command(replaceOnCluster(marker, this.#names));
     await this.#readTables();
@@ -337,7 +339,7 @@ function rejectDifferentUuids(name: string, tables: readonly [ClusterNode, Store
   const [first] = tables;
   const other = tables.find(([, { uuid }]) => uuid !== first?.[1].uuid);
   if (first === undefined || other === undefined) return;
-  const difference = `ClickHouse: ${name} is not the same table on ${first[0].address.url} and ${other[0].address.url}; drop it on the node that must fetch its rows from the other`;
+  const difference = `ClickHouse: ${name} is not the same table on ${first[0].address.url} and ${other[0].address.url}; drop the table on the node that must fetch the rows of the other node`;
   // A concurrent start can have replaced the marker on some of the nodes.
   if (name === RESTORE_MARKER) throw new Unavailable(difference);
   throw new StartRefused(difference);
