@@ -339,7 +339,7 @@ test('exports the newest version of each report except reports of an earlier log
   const more = ['--format', 'ndjson', '--from', '2026-11-02', '--project', id.toUpperCase()];
   expect(await questlogCommand(argumentsFor('reports', output, ...more), { env: server })).toMatchObject({
     ...{ code: 0, stdout: `${folderOf('reports')}\n` },
-    stderr: expect.stringMatching(/^1 rows are missing, .*\n2 rows in 1 files, 1 MiB\n$/),
+    stderr: expect.stringMatching(/^1 rows of an earlier log are missing, .*\n2 rows in 1 files, 1 MiB\n$/),
   });
   const textOf = (kind: Projected) =>
     readFileSync(join(folderOf(kind), manifestIn(folderOf(kind)).files[0]?.name ?? ''), 'utf8');
