@@ -221,7 +221,9 @@ async function hasHidden<Entity>(
 ): Promise<boolean> {
   if (index.hasHidden(projectId, id)) index.evictProjected(await projection.projected());
   if (index.hasHidden(projectId, id)) return true;
-  const found = await onEachNode(store, (node) => lookUp(projectId, [id], node));
+  // On one server, several lookups share a query.
+  const isCluster = store.nodes !== undefined;
+  const found = await onEachNode(store, (node) => lookUp(projectId, [id], isCluster ? node : undefined));
   return found.some((rows) => {
     const row = rows.get(id);
     return row !== undefined && !isVisible(projectId, row);

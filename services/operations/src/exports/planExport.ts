@@ -68,8 +68,8 @@ async function requirePublished(
   offsets: readonly ExportOffset[],
 ): Promise<void> {
   const logIds = [...new Set(offsets.map(({ logId }) => logId))];
-  const published = { sql: `${sql} AND log_id IN {logIds:Array(UUID)}`, params: { ...params, logIds } };
-  const missing = await countUnknown(store, logIds.length === 0 ? { sql, params } : published, offsets);
+  const ofLogs = logIds.length === 0 ? sql : `${sql} AND log_id IN {logIds:Array(UUID)}`;
+  const missing = await countUnknown(store, { sql: ofLogs, params: { ...params, logIds } }, offsets);
   if (missing > 0)
     throw new Unavailable(
       `${missing} rows are missing until the projector processes a new record of their partition`,

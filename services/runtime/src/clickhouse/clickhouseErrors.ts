@@ -44,6 +44,11 @@ const TEMPORARY_ERRORS = new Set([
   '201', // QUOTA_EXCEEDED, shared by all queries of an account
   '202', // TOO_MANY_SIMULTANEOUS_QUERIES
   '236', // ABORTED, because the server stops
+  '241', // MEMORY_LIMIT_EXCEEDED, unless it is the query's own limit
+  '243', // NOT_ENOUGH_SPACE
+  '394', // QUERY_WAS_CANCELLED
+  '439', // CANNOT_SCHEDULE_TASK
+  '745', // SERVER_OVERLOADED
   // Errors of queries that read other nodes
   '95', // CANNOT_READ_FROM_SOCKET
   '96', // CANNOT_WRITE_TO_SOCKET
@@ -55,11 +60,6 @@ const TEMPORARY_ERRORS = new Set([
   '279', // ALL_CONNECTION_TRIES_FAILED
   '369', // ALL_REPLICAS_ARE_STALE
   '519', // NO_REMOTE_SHARD_AVAILABLE
-  '241', // MEMORY_LIMIT_EXCEEDED, unless it is the query's own limit
-  '243', // NOT_ENOUGH_SPACE
-  '394', // QUERY_WAS_CANCELLED
-  '439', // CANNOT_SCHEDULE_TASK
-  '745', // SERVER_OVERLOADED
 ]);
 
 /** Matches the error for a query that exceeds its own memory limit. ClickHouse 24.11 changed the text, so both texts match. */

@@ -243,7 +243,7 @@ class Repair {
   /**
    * Replaces the restore marker if no node of a shard has the marker, because the shard has then lost its rows. The projectors
    * compare the log with the stored rows again after the marker has changed.
-   * @throws StartRefused if a replica of such a shard does not answer, because this replica can have the rows
+   * @throws StartRefused if a replica of such a shard cannot be used, because this replica can have the rows
    */
   async #replaceMarker(): Promise<void> {
     const { nodes } = this.#cluster;
