@@ -107,14 +107,15 @@ describeKafka('alerts', (engines) => {
   });
 
   async function sendEvents(): Promise<void> {
-    await untilEnd(() => game.post(events(3, { sessionId: game.sessionId })).catch(() => undefined));
+    const post = () => game.post(events(3, { sessionId: game.sessionId })).catch(() => undefined);
+    await repeatUntil(() => isEnding, post);
   }
 
-  /** Repeats `work` about every half second until the test ends. */
-  async function untilEnd(work: () => Promise<unknown>): Promise<void> {
+  /** Repeats `work` about every half second. */
+  async function repeatUntil(hasEnded: () => boolean, work: () => unknown): Promise<void> {
     const poll = async (): Promise<boolean> => {
       await work();
-      return isEnding;
+      return hasEnded();
     };
     await eventually(poll, Boolean, Number.POSITIVE_INFINITY);
   }
@@ -253,27 +254,27 @@ describeKafka('alerts', (engines) => {
     const { partition, offset } = row ?? { partition: 0, offset: 0 };
     const restarted = Promise.withResolvers<void>();
     let truncated: Promise<void> | undefined;
-    const postUnknown = () => game.post(events(1, { sessionId: anUnknownId() }));
+    let isRepaired = false;
+    // Does not wait for the appends of the sessions, which fail after up to 16 s. They must fail without long gaps.
+    const registerSession = () => void game.session().catch(() => undefined);
     await Promise.all([
       alerts.provoke({
         fault: 'a broker fails',
         alerts: {
           QuestlogPartitionOutage: [45, 15],
-          QuestlogAppendsSlow: [25, 15],
+          QuestlogAppendsSlow: [35, 15],
           QuestlogEventsFail: [20, 30],
           QuestlogSomeEventsFail: [35, 60],
         },
         begin: () => {
           const topic = deployment.prefix + TOPICS.sessions;
           truncated = broker?.truncate(topic, partition, offset, () => restarted.promise);
+          void repeatUntil(() => isRepaired, registerSession);
         },
-        repeat: () => {
-          // Does not wait for the appends of the sessions, which fail after up to 16 s.
-          game.session().catch(() => undefined);
-          return postUnknown();
-        },
+        repeat: () => game.post(events(1, { sessionId: anUnknownId() })),
         repair: async () => {
           restarted.resolve();
+          isRepaired = true;
           await truncated;
         },
       }),
@@ -343,7 +344,9 @@ describeKafka('alerts', (engines) => {
         ({ length }) => length >= Object.keys(services).length,
         WITHIN_MS,
       );
-    const watching = Promise.all([untilEnd(() => alerts.read()), sendEvents()]);
+    const hasEnded = () => isEnding;
+    const readAlerts = () => alerts.read();
+    const watching = Promise.all([repeatUntil(hasEnded, readAlerts), sendEvents()]);
 
     await Promise.all([
       breakProjector(),

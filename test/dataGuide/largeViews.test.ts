@@ -43,6 +43,7 @@ describe('five million events of two million sessions', () => {
 
   test('every event has its player', async () => {
     const sql = `SELECT count(), countIf(player_external_id IS NULL), uniq(session_id) > 0 FROM game_events ${where}`;
-    expect(await clickhouse.askAsReader(sql)).toBe(`${EVENTS}\t0\t1\n`);
+    // Not as a reader, because a busy machine can take more than the 30 s of a reader.
+    expect(await clickhouse.ask(sql)).toBe(`${EVENTS}\t0\t1\n`);
   });
 });
