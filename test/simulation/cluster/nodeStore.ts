@@ -119,6 +119,7 @@ function rowsOf(
     return [
       {
         size: String(cluster.nodes.length),
+        shards: String(new Set(cluster.nodes.map(({ shard }) => shard)).size),
         replicas: String(cluster.nodes.length / 2),
         number: cluster.replicasOf(node.shard).indexOf(node) + 1,
       },

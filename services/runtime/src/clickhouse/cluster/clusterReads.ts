@@ -50,25 +50,29 @@ interface Chosen {
 
 /** Time limit for a replica to fetch its missing parts. */
 const SYNC_LIMIT_MS = 10_000;
-/** Pause between two probes of a node that did not answer or lacked rows. */
+/** Pause between two probes of a node. */
 const PROBE_PAUSE_MS = 500;
 
 export function openClusterReads(deps: ReadDeps): ClusterReads {
   const { members, shards, tablesOf } = deps;
   const closing = new AbortController();
   const silent = new SilentNodes(closing.signal, deps.logger);
-  const sync = async (member: Member, tables: readonly string[]): Promise<boolean> => {
+  const passes = async (member: Member, probe: () => Promise<void>): Promise<boolean> => {
     try {
-      await withinLimit(syncedOrAlive(member.store, tables), SYNC_LIMIT_MS, () => {
+      await withinLimit(probe(), SYNC_LIMIT_MS, () => {
         throw new Unavailable('no answer in time');
       });
       return true;
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
-      silent.add(member, error, () => syncedOrAlive(member.store, tables));
+      silent.add(member, error, probe);
       return false;
     }
   };
+  const sync = (member: Member, tables: readonly string[]): Promise<boolean> =>
+    passes(member, () => syncedOrAlive(member.store, tables));
+  const findsShards = (member: Member): Promise<boolean> =>
+    passes(member, () => requireShards(member.store, deps.name, shards().length));
   const onAnyNode = async (tables: readonly string[], isUsable: IsUsable): Promise<Chosen> => {
     for (const node of silent.last(members().filter(isUsable)))
       if (await sync(node, tables)) return { node, complete: undefined };
@@ -85,10 +89,10 @@ export function openClusterReads(deps: ReadDeps): ClusterReads {
     }
     const missing = missingShard();
     if (missing !== undefined) throw new Unavailable(`ClickHouse: no replica of shard ${missing} answers`);
-    const node = shuffled(complete).find(isUsable);
-    if (node === undefined)
-      throw new Unavailable(`ClickHouse: no usable node of the cluster ${deps.name} answers`);
-    return { node, complete: complete.length === deps.size ? undefined : complete };
+    for (const node of shuffled(complete).filter(isUsable))
+      if (await findsShards(node))
+        return { node, complete: complete.length === deps.size ? undefined : complete };
+    throw new Unavailable(`ClickHouse: no usable node of the cluster ${deps.name} answers`);
   };
   const choose = (tables: readonly string[], isUsable: IsUsable): Promise<Chosen> =>
     isSharded(tables) ? onAllShards(tables, isUsable) : onAnyNode(tables, isUsable);
@@ -117,7 +121,20 @@ async function syncedOrAlive(store: Store, tables: readonly string[]): Promise<v
   if (!(await store.ping())) throw new Unavailable('does not answer');
 }
 
-/** Remembers nodes that did not answer or lacked rows, until a probe succeeds. */
+/** @throws Unavailable if queries on the node would omit a shard, because the node has an old list of nodes */
+async function requireShards(store: Store, cluster: string, count: number): Promise<void> {
+  const [row] = await store.query<{ shards: string }>(
+    'SELECT uniqExact(shard_num) AS shards FROM system.clusters WHERE cluster = {cluster:String}',
+    { cluster },
+  );
+  const shards = Number(row?.shards);
+  if (shards < count)
+    throw new Unavailable(
+      `has ${shards} of ${count} shards in remote_servers; restart the node with the new list`,
+    );
+}
+
+/** Remembers nodes that did not answer, or lacked rows or shards, until a probe succeeds. */
 class SilentNodes {
   readonly #silent = new Set<string>();
   readonly #signal: AbortSignal;

@@ -33,7 +33,7 @@ function answerOf(url: string, sql: string): unknown[] {
   const replicas = Object.values(NODES).filter(([other]) => other === shard).length;
   if (sql.includes('version()')) return [{ version: '26.7.1' }];
   if (sql.includes('system.clusters'))
-    return [{ size: '3', replicas: String(replicas), number: replica === 'b' ? 2 : 1 }];
+    return [{ size: '3', replicas: String(replicas), number: replica === 'b' ? 2 : 1, shards: '2' }];
   if (sql.includes('system.macros'))
     return Object.entries({ shard, replica }).map(([macro, substitution]) => ({ macro, substitution }));
   if (sql.includes('system.tables')) return TABLES;
@@ -50,13 +50,13 @@ const UNKNOWN_TABLE = { code: '60', type: 'UNKNOWN_TABLE', message: 'Unknown tab
 
 /**
  * Addresses of nodes with a fault. `outdated` nodes have the tables of an earlier version, `unresolved` nodes do not find their own
- * host, and `unnamed` nodes have no macros. Another node reaches a `reachable` node although this node lacks rows. The set `lowered`
- * contains shards with a lowered quorum.
+ * host, `unnamed` nodes have no macros, and the `remote_servers` of `oldList` nodes lack a shard. Another node reaches a `reachable`
+ * node although this node lacks rows. The set `lowered` contains shards with a lowered quorum.
  */
 function noFaults() {
   const none = (): Set<string> => new Set();
   const unavailable = { down: none(), lagging: none(), reachable: none(), late: none() };
-  const wrong = { empty: none(), outdated: none(), unresolved: none(), unnamed: none() };
+  const wrong = { empty: none(), outdated: none(), unresolved: none(), unnamed: none(), oldList: none() };
   return { ...unavailable, ...wrong, lowered: none() };
 }
 
@@ -86,6 +86,8 @@ async function aClusterStore(faults = noFaults(), logger: Pick<Logger, 'warn'> =
         const isLacking =
           (faults.unnamed.has(url) && sql.includes('system.macros')) ||
           (faults.empty.has(url) && sql.includes('system.tables'));
+        if (faults.oldList.has(url) && sql.includes('uniqExact(shard_num)'))
+          return answer(sql, [{ shards: '1' }] as Row[]);
         const lacking = isUnresolved ? [{ size: '3', replicas: '0', number: 0 }] : isLacking ? [] : undefined;
         const fixed = sql.includes('now64') ? clock : (lacking ?? others);
         return answer(sql, (fixed ?? answerOf(url, sql)) as Row[]);
@@ -259,6 +261,20 @@ test('a query of a read-only account uses a node that has all rows', async () =>
     expect([await usedFor(SESSIONS), await usedFor(EVENTS)]).toEqual(['http://b', 'http://b']);
   faults.down.add('http://b');
   await expect(usedFor(SESSIONS)).rejects.toThrow('no usable node of the cluster main answers');
+  await store.close();
+});
+
+test('a query of all shards does not run on a node whose remote_servers lack a shard', async () => {
+  const { store, faults } = await aClusterStore();
+  const readers = ['http://a', 'http://b'].map((url) => ({ ...store, url, username: 'reader' }));
+  const usedFor = (sql: string) => store.runOn?.(sql, readers, async ({ url }) => url);
+  faults.oldList.add('http://a');
+  for (let reads = 0; reads < 5; reads++) expect(await usedFor(EVENTS)).toBe('http://b');
+  faults.oldList.add('http://b');
+  await expect(usedFor(EVENTS)).rejects.toThrow('no usable node of the cluster main answers');
+  expect(readers.map(({ url }) => url)).toContain(await usedFor(SESSIONS));
+  faults.oldList.clear();
+  await expect.poll(() => usedFor(EVENTS), { timeout: 5_000 }).toMatch(/http/);
   await store.close();
 });
 
