@@ -1,8 +1,8 @@
 /**
  * Defines the tiers of the tests. `npm test` runs `fast`, `engines`, and `e2e`, which need only npm packages. `kafka` and
- * `e2e-kafka` need a real Kafka, which starts only if one of their files runs. `browser` needs Chromium and includes the files
- * of `SLOW`. `languages` needs compilers and Python. `faults` kills processes, `abuse` sends malformed input, `overload` sends
- * floods, and `bench` measures the cost of an event.
+ * `e2e-kafka` need a real Kafka, which starts only if one of their files runs. `e2e-cluster` and `clickhouse-cluster` also need a
+ * ClickHouse cluster. `browser` needs Chromium and includes the files of `SLOW`. `languages` needs compilers and Python. `faults`
+ * kills processes, `abuse` sends malformed input, `overload` sends floods, and `bench` measures the cost of an event.
  */
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -61,6 +61,7 @@ const RUNBOOKS = 'test/runbooks/runbooks.test.ts';
 const BENCH = 'test/bench/path/shortBench.test.ts';
 
 const ENGINES_OF_THE_RUN = './engines/globalSetup.ts';
+const CLUSTER_OF_THE_TIER = './clickhouseCluster/clusterOfTheTier.ts';
 const PRODUCT_OF_THE_RUN = './e2e/productOfTheRun.ts';
 const MIGRATED = './migratedFolder.ts';
 /** Set up first and therefore torn down last, after the product of the run. */
@@ -71,6 +72,13 @@ const LOGS_OF_THE_RUN = './tokensInLogs.ts';
  * adapter.
  */
 const ON_KAFKA_TOO = 'test/e2e/{idempotency,restart}.test.ts';
+
+/**
+ * End-to-end files that run again on a ClickHouse cluster, because they read rows of the projector and the linker. All share one
+ * deployment, because a cluster needs about 20 s to create the tables.
+ */
+const ON_CLUSTER_TOO =
+  'test/e2e/{buildsAndPlayers,eventList,fidelity,follow,idempotency,lenient,linkedEvents.example,quota,report*,sequence,sessionEvents,sessions,sqlPrompt,tail}.test.ts';
 
 /** Start first, because a long file that starts last would run alone at the end. */
 const LONGEST_FIRST = [
@@ -217,6 +225,13 @@ const TIERS: readonly Tier[] = [
     order: 1,
   },
   {
+    name: 'e2e-cluster',
+    include: [ON_CLUSTER_TOO],
+    globalSetup: [ENGINES_OF_THE_RUN, CLUSTER_OF_THE_TIER, PRODUCT_OF_THE_RUN],
+    isHeavy: true,
+    order: 1,
+  },
+  {
     name: 'clickhouse-cluster',
     include: [CLICKHOUSE_CLUSTER],
     globalSetup: [ENGINES_OF_THE_RUN],
@@ -281,7 +296,7 @@ function projectOf({
       exclude: ['**/node_modules/**', ...exclude],
       env: { ...env },
       globalSetup: [LOGS_OF_THE_RUN, ...globalSetup].map(here),
-      setupFiles: name === 'e2e-kafka' ? [here('./engines/workerSetup.ts')] : [],
+      setupFiles: ['e2e-kafka', 'e2e-cluster'].includes(name) ? [here('./engines/workerSetup.ts')] : [],
       // A quarter faster, because a worker loads shared modules once. Test files also share module state (`sharedEngine.ts`).
       isolate: false,
       // Saves a quarter of the CPU time of the fast tests, because Node loads the sources itself and caches the compiled code.

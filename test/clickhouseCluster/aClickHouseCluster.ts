@@ -1,11 +1,9 @@
 /**
- * Provides a ClickHouse cluster, by default with two shards of two replicas. The first available source is used: the environment
+ * Finds a ClickHouse cluster, by default with two shards of two replicas. The first available source is used: the environment
  * (`CLICKHOUSE_CLUSTER` and `CLICKHOUSE_URL`), Docker, or the kit in `QUESTLOG_CLICKHOUSE_CLUSTER_KIT`.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { failIfRequired } from '@questlog/runtime/process/testing/required';
-import { describe, test } from 'vitest';
 import { dockerClient, isThere } from '../engines/docker.ts';
 import { CLICKHOUSE_IMAGE, CLICKHOUSE_KEEPER_IMAGE } from '../engines/images.ts';
 import { startDockerCluster } from './dockerCluster.ts';
@@ -74,7 +72,7 @@ export interface ClusterShape {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-const TWO_BY_TWO: ClusterShape = { shards: 2, replicas: 2 };
+export const TWO_BY_TWO: ClusterShape = { shards: 2, replicas: 2 };
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -88,33 +86,16 @@ export function kitCommand(env: Environment): { readonly command: string } | str
   return existsSync(command) ? { command } : `${command} does not exist`;
 }
 
-/**
- * Describes a suite that starts a cluster. Without a source for the cluster, the suite is one skipped test with the reason. The
- * cluster of the environment has two shards of two replicas, so a suite with another shape does not use it.
- */
-export async function describeClickHouseCluster(
-  name: string,
-  suite: (start: () => Promise<ClickHouseCluster>) => void,
-  shape = TWO_BY_TWO,
-): Promise<void> {
-  const source = await sourceOf(process.env, shape);
-  if (typeof source !== 'string') return void describe(name, () => suite(source));
-  failIfRequired('clickhouse-cluster', source);
-  console.log(`ClickHouse cluster tests: skipped: ${source}`);
-  describe.skip(name, () => {
-    test(`needs a ClickHouse cluster: ${source}`, () => {});
-  });
-}
-
 /** Returns a function that starts the cluster, or the reason why there is no cluster. */
-async function sourceOf(
+export async function clusterSource(
   env: Environment,
   shape: ClusterShape,
 ): Promise<(() => Promise<ClickHouseCluster>) | string> {
   const { CLICKHOUSE_CLUSTER: name = '', CLICKHOUSE_URL: urls = '' } = env;
+  // The cluster of the environment has two shards of two replicas.
   if (name !== '' && urls !== '' && shape === TWO_BY_TWO)
     return async () => ({ name, nodes: urls.split(','), [Symbol.asyncDispose]: async () => {} });
-  const noDocker = await whyNoDocker();
+  const noDocker = shape.keepers === 3 ? 'a cluster in Docker has one keeper' : await whyNoDocker();
   if (noDocker === undefined) return () => startDockerCluster(shape);
   const kit = kitCommand(env);
   return typeof kit === 'string' ? `${noDocker}, and ${kit}` : () => startKitCluster(kit.command, shape);

@@ -1,18 +1,17 @@
 /** Tests the clients of data teams with a ClickHouse server and the account of `deploy/clickhouseReader.sql`. */
-import { readFileSync } from 'node:fs';
 import { openStore, type Store } from '@questlog/runtime/clickhouse/store';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { ALL_TYPES } from '../dataClients/allTypes.ts';
 import { testDataClients } from '../dataClients/testDataClients.ts';
-import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
-
-const ACCOUNT = new URL('../../deploy/clickhouseReader.sql', import.meta.url);
-const READER = { username: 'questlog_reader', password: 'read-only' };
+import type { ClickHouseCluster } from './aClickHouseCluster.ts';
+import { describeClickHouseCluster } from './describeClickHouseCluster.ts';
+import { createReader } from './readerAccount.ts';
 
 await describeClickHouseCluster('the read-only account of a ClickHouse server', async (start) => {
   let cluster: ClickHouseCluster;
   let store: Store;
   let url: URL;
+  let account: { username: string; password: string };
   beforeAll(async () => {
     cluster = await start();
     url = new URL(cluster.nodes[0] ?? '');
@@ -21,9 +20,8 @@ await describeClickHouseCluster('the read-only account of a ClickHouse server', 
     await anywhere.command('CREATE DATABASE questlog');
     await anywhere.close();
     store = openStore({ ...address, database: 'questlog' });
-    const account = readFileSync(ACCOUNT, 'utf8').replace('<password>', READER.password);
-    const statements = account.replaceAll(/^--.*$/gm, '').split(';');
-    for (const statement of statements.filter((text) => text.trim() !== '')) await store.command(statement);
+    const { username, password } = await createReader(url.href, 'questlog');
+    account = { username, password };
     for (const statement of ALL_TYPES) await store.command(statement);
   });
   afterAll(async () => {
@@ -34,19 +32,19 @@ await describeClickHouseCluster('the read-only account of a ClickHouse server', 
   const running = () => store.query("SELECT 1 FROM system.processes WHERE query LIKE 'SELECT sum(sip%'");
   afterEach(() => expect.poll(running).toEqual([]));
 
-  await testDataClients(() => ({ ...READER, host: url.host }));
+  await testDataClients(() => ({ ...account, host: url.host }));
 
   test('the account has a limit of concurrent queries', async () => {
-    const reader = openStore({ url: url.origin, ...READER, database: 'questlog' });
+    const reader = openStore({ url: url.origin, ...account, database: 'questlog' });
     const limit = await reader.query("SELECT getSetting('max_concurrent_queries_for_user') AS queries");
     await reader.close();
     expect(limit).toEqual([{ queries: 10 }]);
   });
 
   test('the account sees no queries of other accounts', async () => {
-    const reader = openStore({ url: url.origin, ...READER, database: 'questlog' });
+    const reader = openStore({ url: url.origin, ...account, database: 'questlog' });
     const seen = await reader.query('SELECT DISTINCT user FROM system.processes');
     await reader.close();
-    expect(seen).toEqual([{ user: READER.username }]);
+    expect(seen).toEqual([{ user: account.username }]);
   });
 });

@@ -13,7 +13,8 @@ import { clickhouseSettings } from '../e2e/cluster.ts';
 import { ownEnvironment } from '../e2e/product.ts';
 import { seedOfRun } from '../faults/seeded.ts';
 import { followPage, type Hands } from '../runbooks/followPage.ts';
-import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
+import type { ClickHouseCluster } from './aClickHouseCluster.ts';
+import { describeClickHouseCluster } from './describeClickHouseCluster.ts';
 import { pageOf } from './operatingPages.ts';
 
 const SERVICES: readonly ServiceName[] = ['ingest', 'operations', 'linker', 'projector'];

@@ -22,7 +22,8 @@ import { StartRefused, Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
+import type { ClickHouseCluster } from './aClickHouseCluster.ts';
+import { describeClickHouseCluster } from './describeClickHouseCluster.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
 const ASSIGNED = { rows: '1000', shards: ['1', '2', '1'] };

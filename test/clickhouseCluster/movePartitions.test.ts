@@ -13,7 +13,8 @@ import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';
 import { type EventsAccepted, eventsAccepted } from '@questlog/schemas/topics/eventsAccepted';
 import { TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
+import type { ClickHouseCluster } from './aClickHouseCluster.ts';
+import { describeClickHouseCluster } from './describeClickHouseCluster.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
 const DATABASE = 'moved';

@@ -23,7 +23,8 @@ import { expectedAnswers, type Row } from '../dataGuide/expectedAnswers.ts';
 import { questionsOfGuide } from '../dataGuide/guidePage.ts';
 import { appendGame } from '../dataGuide/projectedGame.ts';
 import { PERIOD, smallGame } from '../dataGuide/smallGame.ts';
-import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
+import type { ClickHouseCluster } from './aClickHouseCluster.ts';
+import { describeClickHouseCluster } from './describeClickHouseCluster.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
 const DATABASE = 'games';

@@ -14,7 +14,8 @@ import { Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { eventually } from '../e2e/builders.ts';
-import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
+import type { ClickHouseCluster } from './aClickHouseCluster.ts';
+import { describeClickHouseCluster } from './describeClickHouseCluster.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
 const DATABASE = 'games';

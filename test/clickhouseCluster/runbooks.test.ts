@@ -26,12 +26,9 @@ import { Deployment, type Service } from '../cluster/deployment.ts';
 import { eventually, type ListedLink, onto } from '../e2e/builders.ts';
 import { bugsIn, ownEnvironment } from '../e2e/product.ts';
 import { CLICKHOUSE_CLIENT, followPage, type Hands, replaceCommands } from '../runbooks/followPage.ts';
-import {
-  type ClickHouseCluster,
-  type ClusterFaults,
-  describeClickHouseCluster,
-} from './aClickHouseCluster.ts';
+import type { ClickHouseCluster, ClusterFaults } from './aClickHouseCluster.ts';
 import { aGame } from './aGame.ts';
+import { describeClickHouseCluster } from './describeClickHouseCluster.ts';
 import { pageOf, storageOf } from './operatingPages.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));

@@ -16,7 +16,8 @@ import { bugsIn } from '../e2e/product.ts';
 import { findProgram } from '../games/gamePages.ts';
 import { unansweredQueries } from '../monitoring/dashboards/queries.ts';
 import { type Prometheus, startPrometheus } from '../monitoring/prometheus.ts';
-import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
+import type { ClickHouseCluster } from './aClickHouseCluster.ts';
+import { describeClickHouseCluster } from './describeClickHouseCluster.ts';
 
 const ERASED = ['report_link_versions', 'report_versions', 'sessions', 'expired_sessions', 'events_local'];
 /** Sessions use different lanes, so their events are on both shards. */

@@ -26,7 +26,8 @@ import { sha256Hex } from '@questlog/runtime/directory/directory';
 import { StartRefused } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { type ClickHouseCluster, describeClickHouseCluster } from './aClickHouseCluster.ts';
+import type { ClickHouseCluster } from './aClickHouseCluster.ts';
+import { describeClickHouseCluster } from './describeClickHouseCluster.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
 const KAFKA_PAGE = new URL('../../docs/operating/kafka.md', import.meta.url);

@@ -9,12 +9,9 @@ import type { Insert, Store } from '@questlog/runtime/clickhouse/store';
 import { messageOf } from '@questlog/runtime/process/errors';
 import { GROUPS, TOPICS } from '@questlog/schemas/topics/topics';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import {
-  type ClickHouseCluster,
-  type ClusterFaults,
-  describeClickHouseCluster,
-} from './aClickHouseCluster.ts';
+import type { ClickHouseCluster, ClusterFaults } from './aClickHouseCluster.ts';
 import { ClusterBench } from './clusterBench.ts';
+import { describeClickHouseCluster } from './describeClickHouseCluster.ts';
 import { pageOf } from './operatingPages.ts';
 
 const RECOVERS_WITHIN = { timeout: 90_000 };

@@ -5,7 +5,11 @@
  */
 import { basename } from 'node:path';
 import { deleteTopics } from '@questlog/runtime/log/kafka/testing/deleteTopics';
-import type { MigratedTables, S3Bucket } from '@questlog/runtime/log/kafka/testing/engines';
+import type {
+  ClickHouseAddresses,
+  MigratedTables,
+  S3Bucket,
+} from '@questlog/runtime/log/kafka/testing/engines';
 
 /**
  * Environment variable with the addresses of the engines. The `kafka` project of the tests sets it. Unset for the embedded
@@ -25,12 +29,6 @@ export interface ClusterEngines {
   readonly s3?: S3Bucket;
   /** Tables that a new deployment copies. Undefined if the product creates the tables. */
   readonly tables?: MigratedTables;
-}
-
-/** Name of a ClickHouse cluster, and the addresses of its nodes with user and password. */
-export interface ClickHouseAddresses {
-  readonly name: string;
-  readonly nodes: readonly string[];
 }
 
 export function clusterEngines(): ClusterEngines | undefined {
@@ -54,16 +52,19 @@ export function clusterEnvironment(engines: ClusterEngines, dataDir: string): Re
   };
 }
 
-/** Returns the settings for the ClickHouse of the engines. A cluster has no reader. */
+/** Returns the settings for the ClickHouse of the engines. */
 export function clickhouseSettings(
   { clickhouseUrl, clickhouseCluster }: ClusterEngines,
   database: string,
 ): Record<string, string> {
   const inDatabase = (url: string): string => new URL(database, new URL('/', url)).href;
   if (clickhouseCluster !== undefined) {
-    const { name, nodes } = clickhouseCluster;
-    const addresses = nodes.map(inDatabase).join(',');
-    return { CLICKHOUSE_CLUSTER: name, CLICKHOUSE_URL: addresses, CLICKHOUSE_READER_URL: '' };
+    const { name, nodes, readers = [] } = clickhouseCluster;
+    return {
+      CLICKHOUSE_CLUSTER: name,
+      CLICKHOUSE_URL: nodes.map(inDatabase).join(','),
+      CLICKHOUSE_READER_URL: readers.join(','),
+    };
   }
   const reader = new URL(clickhouseUrl);
   reader.username = 'reader';
@@ -85,14 +86,14 @@ function uploadSettings({ s3 }: ClusterEngines): Record<string, string> {
   };
 }
 
-/** Creates the tables of a deployment before its first start, if the engines have tables to copy. */
+/** Creates the tables of a deployment before its first start, if the engines have tables to copy. A cluster copies no tables. */
 export async function createTables(
-  { clickhouseUrl, tables }: ClusterEngines,
+  { clickhouseUrl, clickhouseCluster, tables }: ClusterEngines,
   dataDir: string,
 ): Promise<void> {
   const name = nameOf(dataDir);
-  if (tables === undefined || (await runStatement(clickhouseUrl, `EXISTS DATABASE ${name}`)) === '1\n')
-    return;
+  if (tables === undefined || clickhouseCluster !== undefined) return;
+  if ((await runStatement(clickhouseUrl, `EXISTS DATABASE ${name}`)) === '1\n') return;
   const { database, statements } = tables;
   for (const statement of statements) await runStatement(clickhouseUrl, statement.replaceAll(database, name));
 }

@@ -10,7 +10,7 @@ import { bugsIn, emptyDataDir, removeDataDir, startProduct } from './product.ts'
 
 /** Starts the product on the engines of the tier or on embedded engines. @throws Error if the product does not start or stop */
 export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
-  const isOnKafka = project.name === 'e2e-kafka';
+  const isOnKafka = ['e2e-kafka', 'e2e-cluster'].includes(project.name);
   const { engines } = project.getProvidedContext();
   if (isOnKafka && engines === undefined) {
     project.provide('product', undefined);

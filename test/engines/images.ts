@@ -2,8 +2,8 @@
 
 export const KAFKA_IMAGE = 'apache/kafka:4.3.1';
 export const REGISTRY_IMAGE = 'quay.io/apicurio/apicurio-registry:3.0.9';
-/** A version with long-term support. */
-export const CLICKHOUSE_IMAGE = 'clickhouse/clickhouse-server:26.3.17.110';
+/** A version with long-term support. The Docker workflow also tests the oldest supported version. */
+export const CLICKHOUSE_IMAGE = `clickhouse/clickhouse-server:${process.env['QUESTLOG_TEST_CLICKHOUSE_VERSION'] ?? '26.3.17.110'}`;
 /** Keeper of the ClickHouse cluster in the tests. */
 export const CLICKHOUSE_KEEPER_IMAGE = 'clickhouse/clickhouse-keeper:26.3.17.110';
 /** Removes the containers of killed tests; testcontainers 11 uses this one. Tests also run without it. */

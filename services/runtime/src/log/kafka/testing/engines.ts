@@ -18,6 +18,16 @@ export interface Engines {
   /** S3 bucket. Undefined for other kinds of engines and if Go is not installed. */
   readonly s3?: S3Bucket;
   readonly tables: MigratedTables;
+  /** ClickHouse cluster that the product uses instead of `clickhouseUrl`. */
+  readonly clickhouseCluster?: ClickHouseAddresses;
+}
+
+/** Name of a ClickHouse cluster, and the addresses of its nodes with user and password. */
+export interface ClickHouseAddresses {
+  readonly name: string;
+  readonly nodes: readonly string[];
+  /** Addresses of the nodes with a read-only account. */
+  readonly readers?: readonly string[];
 }
 
 /** Statements that create the empty tables of a migrated database and record the migrations as applied. */
