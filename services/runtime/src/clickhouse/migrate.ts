@@ -20,15 +20,16 @@ export async function openMigrated(
   options: StoreOptions,
   directory: string,
   storagePolicy = '',
+  open: (options: StoreOptions) => Store = openStore,
 ): Promise<Store> {
-  const maintenance = openStore({ ...options, database: 'default' });
+  const maintenance = open({ ...options, database: 'default' });
   try {
     await requireSupportedClickHouse(maintenance);
     await maintenance.command(`CREATE DATABASE IF NOT EXISTS ${options.database} ENGINE = Atomic`);
   } finally {
     await maintenance.close();
   }
-  const store = openStore(options);
+  const store = open(options);
   await migrate(store, directory);
   if (storagePolicy !== '') await changeStoragePolicy(store, storagePolicy);
   return store;

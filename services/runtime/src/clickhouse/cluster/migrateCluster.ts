@@ -5,11 +5,11 @@
  */
 import { randomBytes } from 'node:crypto';
 import { systemClock } from '../../process/clock.ts';
-import { StartRefused, Unavailable } from '../../process/errors.ts';
+import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
 import { Backoff, retry } from '../../process/waiting.ts';
 import { type AppliedFile, migrationFiles, openMigrated, pendingFiles } from '../migrate.ts';
-import type { openStore } from '../store.ts';
+import { openStore } from '../store.ts';
 import {
   type ClusterNode,
   type ClusterNodes,
@@ -51,7 +51,7 @@ export async function migrateCluster({
   directory,
   storagePolicy = '',
   logger,
-  open,
+  open = openStore,
 }: ClusterMigration): Promise<void> {
   const cluster = await openClusterNodes(options, logger, open);
   try {
@@ -63,12 +63,14 @@ export async function migrateCluster({
     await dropExpected(cluster.nodes, database);
     const from = `${database}${EXPECTED}${systemClock.now()}_${randomBytes(4).toString('hex')}`;
     const names = { from, database, cluster: options.name, storagePolicy };
-    const [first] = cluster.nodes;
-    const expected = clusterTables(await singleServerTables(first, from, directory), names);
+    const derive = (node: ClusterNode) => singleServerTables(node, from, directory, open);
+    const expected = clusterTables(await onFirstWritable(cluster.nodes, derive, logger), names);
     await attempt(() => new Repair(cluster, expected, names).run());
     const values = pending.map(({ name, sha256 }) => `('${name}', '${sha256}')`).join(', ');
     if (values !== '')
-      await first.store.command(`INSERT INTO ${database}.schema_migrations (name, sha256) VALUES ${values}`);
+      await cluster.nodes[0].store.command(
+        `INSERT INTO ${database}.schema_migrations (name, sha256) VALUES ${values}`,
+      );
     await attempt(() => assignPartitions(cluster, database));
   } finally {
     await cluster.close();
@@ -130,8 +132,9 @@ async function dropExpected(nodes: readonly ClusterNode[], database: string): Pr
   };
   for (const { store } of nodes) {
     const databases = await store.query<{ name: string }>('SELECT name FROM system.databases');
+    // A later start drops the database if, for example, the disk of the node is full.
     for (const { name } of databases.filter((one) => isOld(one.name)))
-      await store.command(`DROP DATABASE IF EXISTS ${name}`);
+      await store.command(`DROP DATABASE IF EXISTS ${name}`).catch(() => {});
   }
 }
 
@@ -167,14 +170,36 @@ async function appliedFiles(nodes: readonly ClusterNode[], database: string): Pr
   return [...new Map(perNode.flat().map((file) => [file.name, file])).values()];
 }
 
+/**
+ * Returns the result of the first node on which `work` succeeds. `work` fails, for example, on a node whose disk is full.
+ * @throws the error of the last node if `work` fails on all nodes
+ */
+async function onFirstWritable<T>(
+  nodes: readonly ClusterNode[],
+  work: (node: ClusterNode) => Promise<T>,
+  logger: Logger,
+): Promise<T> {
+  let failure: unknown;
+  for (const node of nodes) {
+    try {
+      return await work(node);
+    } catch (error) {
+      logger.warn('clickhouse_node_unavailable', { node: node.address.url, cause: messageOf(error) });
+      failure = error;
+    }
+  }
+  throw failure;
+}
+
 /** Returns the tables of a single server. Applies the SQL files to a temporary database. */
 async function singleServerTables(
   { address, store }: ClusterNode,
   database: string,
   directory: string,
+  open: typeof openStore,
 ): Promise<Table[]> {
   try {
-    const migrated = await openMigrated({ ...address, database }, directory);
+    const migrated = await openMigrated({ ...address, database }, directory, '', open);
     await migrated.close();
     return await readTables(store, database);
   } finally {
