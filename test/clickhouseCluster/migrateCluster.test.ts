@@ -129,6 +129,20 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
     await expectEqualNodes(existing);
   });
 
+  test('an empty node whose replicas are still listed in Keeper does not prevent a start', async ({
+    skip,
+  }) => {
+    const { faults } = cluster;
+    if (faults === undefined) return skip('this cluster cannot be broken');
+    const database = aDatabase();
+    const directory = filesBefore('002');
+    await migrate(database, { directory });
+    await faults.loseDisk(1);
+    await faults.start(1);
+    await migrate(database, { directory });
+    expect(await definitions(nodes[1] ?? '', database)).toEqual([]);
+  });
+
   test('a replacement node gets the tables and the rows', async ({ skip }) => {
     const { faults } = cluster;
     if (faults === undefined) return skip('this cluster cannot be broken');

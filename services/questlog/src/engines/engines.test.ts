@@ -5,7 +5,7 @@ import { createLifecycle } from '@questlog/runtime/process/lifecycle';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { expect, test, vi } from 'vitest';
 import { checkedOptions, settings } from '../config.ts';
-import { findBrokenParts, openEngines } from './engines.ts';
+import { findBrokenParts, openEngines, warnAboutOtherLogs } from './engines.ts';
 
 const GIVEN = {
   KAFKA_BROKERS: 'a:9092',
@@ -93,6 +93,15 @@ test('a start continues with a warning if ClickHouse does not allow the query fo
   expect(warn).toHaveBeenCalledExactlyOnceWith('clickhouse_parts_not_looked_at', { cause: refused.message });
   const bug = () => Promise.reject(new TypeError('a bug'));
   await expect(findBrokenParts({ query: bug }, silentLogger)).rejects.toThrow('a bug');
+});
+
+test('a start continues with a warning if a shard of ClickHouse has no usable replica', async () => {
+  const outage = new Unavailable('ClickHouse: no replica of shard 2 answers');
+  const warn = vi.fn();
+  await warnAboutOtherLogs({ id: 'log' }, { query: () => Promise.reject(outage) }, { ...silentLogger, warn });
+  expect(warn).toHaveBeenCalledExactlyOnceWith('clickhouse_other_logs_not_looked_at', {
+    cause: outage.message,
+  });
 });
 
 test('throws without a data folder instead of opening an embedded engine in the working directory', async () => {

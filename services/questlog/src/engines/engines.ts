@@ -167,14 +167,24 @@ async function rejectEmptyLog(log: Log, store: Store, dataDir: string): Promise<
 }
 
 /** Logs a warning if ClickHouse has rows of another log, for example because two deployments share the database. */
-async function warnAboutOtherLogs(log: Log, store: Store, logger: Logger): Promise<void> {
-  const others = await store.query<{ id: string }>(
+export async function warnAboutOtherLogs(
+  { id: log }: Pick<Log, 'id'>,
+  store: Pick<Store, 'query'>,
+  logger: Logger,
+): Promise<void> {
+  const query = store.query<{ id: string }>(
     `SELECT DISTINCT log_id AS id FROM appends
      WHERE log_id != {log:UUID} AND log_id NOT IN (SELECT orphan_id FROM truncations) LIMIT 3`,
-    { log: log.id },
+    { log },
   );
+  // The start continues if a shard of a cluster has no usable replica.
+  const others = await query.catch((error: unknown) => {
+    if (!(error instanceof Unavailable)) throw error;
+    logger.warn('clickhouse_other_logs_not_looked_at', { cause: error.message });
+    return [];
+  });
   if (others.length === 0) return;
-  logger.warn('clickhouse_holds_another_log', { log: log.id, others: others.map(({ id }) => id) });
+  logger.warn('clickhouse_holds_another_log', { log, others: others.map(({ id }) => id) });
 }
 
 /** Returns a warning if ClickHouse detached damaged parts when it started. The rows of these parts are missing. */

@@ -1,10 +1,12 @@
 /** Converts errors of ClickHouse to errors that tell a caller whether a retry can succeed. */
-import type { ClickHouseError } from '@clickhouse/client';
+import { ClickHouseError } from '@clickhouse/client';
 import { Invalid, Unavailable } from '../process/errors.ts';
 
 export const UNKNOWN_SETTING = '115';
 export const UNKNOWN_TABLE = '60';
 export const UNKNOWN_IDENTIFIER = '47';
+export const TABLE_ALREADY_EXISTS = '57';
+export const REPLICA_ALREADY_EXISTS = '253';
 
 /** ClickHouse's error codes for invalid data (src/Common/ErrorCodes.cpp). An insert that fails with another code is retried. */
 const DATA_ERRORS = new Set([
@@ -35,6 +37,12 @@ export class QueryRejected extends Error {
     super(error.message, { cause: error });
     this.code = error.code;
   }
+}
+
+/** Returns the error code of ClickHouse. Undefined if the error has another cause. */
+export function codeOf(error: unknown): string | undefined {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return cause instanceof ClickHouseError ? cause.code : undefined;
 }
 
 /** Error codes of failures for which a retry of the same query can succeed. */

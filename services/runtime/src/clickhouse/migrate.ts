@@ -8,6 +8,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { StartRefused } from '../process/errors.ts';
 import { Backoff, retry } from '../process/waiting.ts';
+import { codeOf, TABLE_ALREADY_EXISTS } from './clickhouseErrors.ts';
 import { openStore, type Store, type StoreOptions } from './store.ts';
 import { requireSupportedClickHouse } from './waitForClickHouse.ts';
 
@@ -20,15 +21,16 @@ export async function openMigrated(
   options: StoreOptions,
   directory: string,
   storagePolicy = '',
+  open: (options: StoreOptions) => Store = openStore,
 ): Promise<Store> {
-  const maintenance = openStore({ ...options, database: 'default' });
+  const maintenance = open({ ...options, database: 'default' });
   try {
     await requireSupportedClickHouse(maintenance);
     await maintenance.command(`CREATE DATABASE IF NOT EXISTS ${options.database} ENGINE = Atomic`);
   } finally {
     await maintenance.close();
   }
-  const store = openStore(options);
+  const store = open(options);
   await migrate(store, directory);
   if (storagePolicy !== '') await changeStoragePolicy(store, storagePolicy);
   return store;
@@ -96,12 +98,9 @@ async function apply(store: Store, name: string, sql: string, sha256: string): P
 }
 
 function ignoreExistingTable(error: unknown): void {
-  const cause = error instanceof Error ? error.cause : undefined;
-  const code: unknown = cause instanceof Error ? Reflect.get(cause, 'code') : undefined;
-  if (code !== TABLE_ALREADY_EXISTS) throw error;
+  if (codeOf(error) !== TABLE_ALREADY_EXISTS) throw error;
 }
 
 const MAX_ATTEMPTS = 10;
 const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 500;
-const TABLE_ALREADY_EXISTS = '57';

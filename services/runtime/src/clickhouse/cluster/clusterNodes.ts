@@ -1,6 +1,7 @@
 /** Connects to the nodes of a ClickHouse cluster and finds the shard of each node. */
 import { StartRefused, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
+import { withinLimit } from '../../process/waiting.ts';
 import { MAX_CLOCK_DIFFERENCE_MS, openStore, type Store, type StoreOptions } from '../store.ts';
 import { requireSupportedClickHouse } from '../waitForClickHouse.ts';
 
@@ -82,12 +83,30 @@ const DDL_SETTINGS = {
   distributed_ddl_output_mode: 'null_status_on_timeout',
 };
 
+const ANSWER_LIMIT_MS = 5_000;
+
+/** @throws Unavailable after 5 s, because a start must not wait longer for a node that drops packets */
+export async function withinAnswerLimit<T>(url: string, answer: Promise<T>): Promise<T> {
+  return await withinLimit(answer, ANSWER_LIMIT_MS, () => {
+    throw new Unavailable(`${url} did not answer within ${ANSWER_LIMIT_MS / 1_000} s`);
+  });
+}
+
 /**
  * @throws StartRefused if the node cannot be used.
- * @throws Unavailable if the node does not know its own host in the cluster, for example because DNS did not have the host when
- * ClickHouse started.
+ * @throws Unavailable if the node does not answer within 5 s, or if the node does not know its own host in the cluster, for
+ * example because DNS did not have the host when ClickHouse started.
  */
 export async function identify(
+  store: Store,
+  url: string,
+  cluster: string,
+  addresses: number,
+): Promise<NodeIdentity> {
+  return await withinAnswerLimit(url, identityOf(store, url, cluster, addresses));
+}
+
+async function identityOf(
   store: Store,
   url: string,
   cluster: string,

@@ -1,6 +1,6 @@
 /** Tests the quorum of each table, the node that a statement uses after a failure, and that a node joins after the start. */
 import { ClickHouseError } from '@clickhouse/client';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { Unavailable } from '../../process/errors.ts';
 import { type Logger, silentLogger } from '../../process/logger.ts';
 import { QueryRejected } from '../clickhouseErrors.ts';
@@ -49,13 +49,13 @@ function namesOf(url: string): unknown {
 const UNKNOWN_TABLE = { code: '60', type: 'UNKNOWN_TABLE', message: 'Unknown table' };
 
 /**
- * Addresses of nodes with a fault. `outdated` nodes have the tables of an earlier version, `unresolved` nodes do not find their own
+ * Addresses of nodes with a fault. `silent` nodes drop packets, `outdated` nodes have the tables of an earlier version, `unresolved` nodes do not find their own
  * host, `unnamed` nodes have no macros, and the `remote_servers` of `oldList` nodes lack a shard. Another node reaches a `reachable`
  * node although this node lacks rows. The set `lowered` contains shards with a lowered quorum.
  */
 function noFaults() {
   const none = (): Set<string> => new Set();
-  const unavailable = { down: none(), lagging: none(), reachable: none(), late: none() };
+  const unavailable = { down: none(), silent: none(), lagging: none(), reachable: none(), late: none() };
   const wrong = { empty: none(), outdated: none(), unresolved: none(), unnamed: none(), oldList: none() };
   return { ...unavailable, ...wrong, lowered: none() };
 }
@@ -67,6 +67,7 @@ async function aClusterStore(faults = noFaults(), logger: Pick<Logger, 'warn'> =
   const open = ({ url }: StoreOptions): AddressedStore => {
     const answer = async <T>(sql: string, value: T): Promise<T> => {
       if (faults.down.has(url)) throw new Unavailable('connection refused');
+      if (faults.silent.has(url)) return await new Promise(() => {});
       if (faults.lagging.has(url) && sql.startsWith('SYSTEM SYNC')) throw new Unavailable('timeout');
       if (faults.empty.has(url) && /events_local|sessions/.test(sql))
         throw new QueryRejected(new ClickHouseError(UNKNOWN_TABLE));
@@ -183,6 +184,22 @@ test.each([
   await expect(read()).rejects.toThrow(Unavailable);
   faults[fault].delete(url);
   await expect.poll(read, { timeout: 5_000 }).toEqual([]);
+});
+
+test('a start waits 5 s for a node that drops packets, which joins later', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const warn = vi.fn();
+  const starting = aClusterStore({ ...noFaults(), silent: new Set(['http://c']) }, { warn });
+  await vi.advanceTimersByTimeAsync(5_000);
+  const { store, partition, faults } = await starting;
+  expect(warn).toHaveBeenCalledExactlyOnceWith('clickhouse_node_unavailable', {
+    ...{ node: 'http://c', cause: 'http://c did not answer within 5 s' },
+  });
+  vi.useRealTimers();
+  faults.silent.clear();
+  await expect.poll(() => partition(1).query(EVENTS), { timeout: 5_000 }).toEqual([]);
+  await store.close();
 });
 
 test('a node without tables at the start does not change which tables the other nodes must have fetched', async () => {

@@ -5,11 +5,12 @@
  */
 import { randomBytes } from 'node:crypto';
 import { systemClock } from '../../process/clock.ts';
-import { StartRefused, Unavailable } from '../../process/errors.ts';
+import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
 import { Backoff, retry } from '../../process/waiting.ts';
+import { codeOf, REPLICA_ALREADY_EXISTS } from '../clickhouseErrors.ts';
 import { type AppliedFile, migrationFiles, openMigrated, pendingFiles } from '../migrate.ts';
-import type { openStore } from '../store.ts';
+import { openStore } from '../store.ts';
 import {
   type ClusterNode,
   type ClusterNodes,
@@ -51,7 +52,7 @@ export async function migrateCluster({
   directory,
   storagePolicy = '',
   logger,
-  open,
+  open = openStore,
 }: ClusterMigration): Promise<void> {
   const cluster = await openClusterNodes(options, logger, open);
   try {
@@ -63,13 +64,15 @@ export async function migrateCluster({
     await dropExpected(cluster.nodes, database);
     const from = `${database}${EXPECTED}${systemClock.now()}_${randomBytes(4).toString('hex')}`;
     const names = { from, database, cluster: options.name, storagePolicy };
-    const [first] = cluster.nodes;
-    const expected = clusterTables(await singleServerTables(first, from, directory), names);
-    await attempt(() => new Repair(cluster, expected, names).run());
+    const derive = (node: ClusterNode) => singleServerTables(node, from, directory, open);
+    const expected = clusterTables(await onFirstWritable(cluster.nodes, derive, logger), names);
+    const usable = await attempt(() => new Repair(cluster, expected, names, logger).run());
     const values = pending.map(({ name, sha256 }) => `('${name}', '${sha256}')`).join(', ');
     if (values !== '')
-      await first.store.command(`INSERT INTO ${database}.schema_migrations (name, sha256) VALUES ${values}`);
-    await attempt(() => assignPartitions(cluster, database));
+      await usable.nodes[0].store.command(
+        `INSERT INTO ${database}.schema_migrations (name, sha256) VALUES ${values}`,
+      );
+    await attempt(() => assignPartitions(usable, database));
   } finally {
     await cluster.close();
   }
@@ -130,8 +133,9 @@ async function dropExpected(nodes: readonly ClusterNode[], database: string): Pr
   };
   for (const { store } of nodes) {
     const databases = await store.query<{ name: string }>('SELECT name FROM system.databases');
+    // A later start drops the database if, for example, the disk of the node is full.
     for (const { name } of databases.filter((one) => isOld(one.name)))
-      await store.command(`DROP DATABASE IF EXISTS ${name}`);
+      await store.command(`DROP DATABASE IF EXISTS ${name}`).catch(() => {});
   }
 }
 
@@ -139,11 +143,11 @@ async function dropExpected(nodes: readonly ClusterNode[], database: string): Pr
  * Repeats work after a failure. Work can fail because another start changes the same tables, or because a node does not answer
  * in time.
  */
-async function attempt(work: () => Promise<void>): Promise<void> {
+async function attempt<T>(work: () => Promise<T>): Promise<T> {
   let failures = 0;
   const isRetryable = (error: Error): boolean =>
     !(error instanceof StartRefused) && ++failures < MAX_ATTEMPTS;
-  await retry(work, { backoff: new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS), isRetryable });
+  return await retry(work, { backoff: new Backoff(FIRST_PAUSE_MS, MAX_PAUSE_MS), isRetryable });
 }
 
 const MAX_ATTEMPTS = 10;
@@ -167,14 +171,36 @@ async function appliedFiles(nodes: readonly ClusterNode[], database: string): Pr
   return [...new Map(perNode.flat().map((file) => [file.name, file])).values()];
 }
 
+/**
+ * Returns the result of the first node on which `work` succeeds. `work` fails, for example, on a node whose disk is full.
+ * @throws the error of the last node if `work` fails on all nodes
+ */
+async function onFirstWritable<T>(
+  nodes: readonly ClusterNode[],
+  work: (node: ClusterNode) => Promise<T>,
+  logger: Logger,
+): Promise<T> {
+  let failure: unknown;
+  for (const node of nodes) {
+    try {
+      return await work(node);
+    } catch (error) {
+      logger.warn('clickhouse_node_unavailable', { node: node.address.url, cause: messageOf(error) });
+      failure = error;
+    }
+  }
+  throw failure;
+}
+
 /** Returns the tables of a single server. Applies the SQL files to a temporary database. */
 async function singleServerTables(
   { address, store }: ClusterNode,
   database: string,
   directory: string,
+  open: typeof openStore,
 ): Promise<Table[]> {
   try {
-    const migrated = await openMigrated({ ...address, database }, directory);
+    const migrated = await openMigrated({ ...address, database }, directory, '', open);
     await migrated.close();
     return await readTables(store, database);
   } finally {
@@ -186,19 +212,24 @@ type TablesOfNode = ReadonlyMap<string, StoredTable>;
 
 /** One comparison of all nodes with the expected tables, with the changes that the nodes need. */
 class Repair {
-  readonly #cluster: ClusterNodes;
+  #cluster: ClusterNodes;
   readonly #expected: readonly ClusterTable[];
   readonly #names: ClusterNames;
+  readonly #logger: Logger;
   #tables = new Map<ClusterNode, TablesOfNode>();
 
-  constructor(cluster: ClusterNodes, expected: readonly ClusterTable[], names: ClusterNames) {
+  constructor(cluster: ClusterNodes, expected: readonly ClusterTable[], names: ClusterNames, logger: Logger) {
     this.#cluster = cluster;
     this.#expected = expected;
     this.#names = names;
+    this.#logger = logger;
   }
 
-  /** @throws Unavailable if a node still differs, for example because a replica has not applied a change yet. */
-  async run(): Promise<void> {
+  /**
+   * Returns the nodes that have all tables.
+   * @throws Unavailable if a node still differs, for example because a replica has not applied a change yet
+   */
+  async run(): Promise<ClusterNodes> {
     await this.#onEachNode(({ store }) =>
       store.command(`CREATE DATABASE IF NOT EXISTS ${this.#names.database} ENGINE = Atomic`),
     );
@@ -212,6 +243,7 @@ class Repair {
     const different = this.#cluster.nodes.flatMap((node) => this.#differences(node));
     if (different.length > 0)
       throw new Unavailable(`ClickHouse: tables still differ: ${different.join(', ')}`);
+    return this.#cluster;
   }
 
   async #onEachNode(work: (node: ClusterNode) => Promise<void>): Promise<void> {
@@ -281,10 +313,26 @@ class Repair {
         const [source] = this.#stored([...peers, ...this.#cluster.nodes], name);
         if (source === undefined)
           throw new Unavailable(`ClickHouse: no node has created the table ${name} yet`);
-        await node.store.command(source[1].definition.replace('CREATE TABLE', 'CREATE TABLE IF NOT EXISTS'));
+        const statement = source[1].definition.replace('CREATE TABLE', 'CREATE TABLE IF NOT EXISTS');
+        await node.store.command(statement).catch((error: Error) => this.#exclude(node, name, error));
       }
     }
     await this.#readTables();
+  }
+
+  /**
+   * Continues without a node that has lost its tables while Keeper still lists its replicas, as without a node that does not
+   * answer.
+   * @throws the given error if the error has another cause, or if no other replica of the shard has the table
+   */
+  #exclude(node: ClusterNode, table: string, error: Error): void {
+    const { nodes, unavailable } = this.#cluster;
+    const [first, ...others] = nodes.filter((other) => other !== node);
+    const isReplicated = this.#stored(nodes, table).some(([{ shard }]) => shard === node.shard);
+    if (codeOf(error) !== REPLICA_ALREADY_EXISTS || first === undefined || !isReplicated) throw error;
+    const { url } = node.address;
+    this.#logger.warn('clickhouse_node_unavailable', { node: url, cause: error.message });
+    this.#cluster = { ...this.#cluster, nodes: [first, ...others], unavailable: [...unavailable, url] };
   }
 
   async #alterReplicatedTables(): Promise<void> {

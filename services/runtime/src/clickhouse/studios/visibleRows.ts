@@ -1,7 +1,8 @@
 /** Refuses the start if row policies hide the product's own rows. Hidden rows would look like lost rows. */
 import { StartRefused, Unavailable } from '../../process/errors.ts';
+import { withinAnswerLimit } from '../cluster/clusterNodes.ts';
 import { localName, PARTITION_SHARDS } from '../cluster/clusterSchema.ts';
-import { openStore, type StoreOptions } from '../store.ts';
+import { openStore, type Store, type StoreOptions } from '../store.ts';
 import { STUDIO_RULES } from '../studioTables.ts';
 
 /** Questlog's tables and views. The database can also contain tables of the operator. */
@@ -11,22 +12,25 @@ const OWN_TABLES = [
 ];
 
 /**
- * Reads one row of each of Questlog's tables that has rows, on every node that answers. Also reads rows that a lightweight DELETE
- * has removed, because the number of rows in `system.tables` contains these rows.
+ * Reads one row of each of Questlog's tables that has rows, on every node that answers within 5 s. Also reads rows that a
+ * lightweight DELETE has removed, because the number of rows in `system.tables` contains these rows.
  * @throws StartRefused with the names of the tables whose rows are hidden
  */
-export async function requireVisibleRows(nodes: readonly StoreOptions[]): Promise<void> {
-  await Promise.all(nodes.map(requireVisibleRowsOn));
+export async function requireVisibleRows(
+  nodes: readonly StoreOptions[],
+  open: (options: StoreOptions) => Store = openStore,
+): Promise<void> {
+  await Promise.all(nodes.map((address) => requireVisibleRowsOn(address, open(address))));
 }
 
-async function requireVisibleRowsOn(address: StoreOptions): Promise<void> {
-  const store = openStore(address);
+async function requireVisibleRowsOn(address: StoreOptions, store: Store): Promise<void> {
   try {
-    const tables = await store.query<{ name: string }>(
+    const query = store.query<{ name: string }>(
       `SELECT name FROM system.tables
        WHERE database = currentDatabase() AND name IN {own:Array(String)} AND engine LIKE '%MergeTree' AND total_rows > 0`,
       { own: OWN_TABLES },
     );
+    const tables = await withinAnswerLimit(address.url, query);
     if (tables.length === 0) return;
     const counts = tables.map(
       ({ name }) => `(SELECT count() FROM (SELECT 1 FROM ${name} LIMIT 1)) AS ${name}`,
