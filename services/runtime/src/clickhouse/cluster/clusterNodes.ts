@@ -83,9 +83,9 @@ const DDL_SETTINGS = {
   distributed_ddl_output_mode: 'null_status_on_timeout',
 };
 
-const ANSWER_LIMIT_MS = 5_000;
+const ANSWER_LIMIT_MS = 10_000;
 
-/** @throws Unavailable after 5 s, because a start must not wait longer for a node that drops packets */
+/** @throws Unavailable after 10 s, because a start must not wait longer for a node that drops packets */
 export async function withinAnswerLimit<T>(url: string, answer: Promise<T>): Promise<T> {
   return await withinLimit(answer, ANSWER_LIMIT_MS, () => {
     throw new Unavailable(`${url} did not answer within ${ANSWER_LIMIT_MS / 1_000} s`);
@@ -94,7 +94,7 @@ export async function withinAnswerLimit<T>(url: string, answer: Promise<T>): Pro
 
 /**
  * @throws StartRefused if the node cannot be used.
- * @throws Unavailable if the node does not answer within 5 s, or if the node does not know its own host in the cluster, for
+ * @throws Unavailable if the node does not answer within 10 s, or if the node does not know its own host in the cluster, for
  * example because DNS did not have the host when ClickHouse started.
  */
 export async function identify(

@@ -186,15 +186,15 @@ test.each([
   await expect.poll(read, { timeout: 5_000 }).toEqual([]);
 });
 
-test('a start waits 5 s for a node that drops packets, which joins later', async () => {
+test('a start waits 10 s for a node that drops packets, which joins later', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const warn = vi.fn();
   const starting = aClusterStore({ ...noFaults(), silent: new Set(['http://c']) }, { warn });
-  await vi.advanceTimersByTimeAsync(5_000);
+  await vi.advanceTimersByTimeAsync(10_000);
   const { store, partition, faults } = await starting;
   expect(warn).toHaveBeenCalledExactlyOnceWith('clickhouse_node_unavailable', {
-    ...{ node: 'http://c', cause: 'http://c did not answer within 5 s' },
+    ...{ node: 'http://c', cause: 'http://c did not answer within 10 s' },
   });
   vi.useRealTimers();
   faults.silent.clear();

@@ -12,7 +12,7 @@ const OWN_TABLES = [
 ];
 
 /**
- * Reads one row of each of Questlog's tables that has rows, on every node that answers within 5 s. Also reads rows that a
+ * Reads one row of each of Questlog's tables that has rows, on every node that answers within 10 s. Also reads rows that a
  * lightweight DELETE has removed, because the number of rows in `system.tables` contains these rows.
  * @throws StartRefused with the names of the tables whose rows are hidden
  */
