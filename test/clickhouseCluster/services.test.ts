@@ -164,7 +164,7 @@ await describeClickHouseCluster('the services on a ClickHouse cluster', (start) 
     const erasure = async () =>
       (await operations.admin('GET', `/admin/erasures/${created.json().id}`)).json();
     const waiting = await eventually(erasure, ({ problem }) => problem !== null);
-    expect(waiting).toMatchObject({ state: 'running', problem: expect.stringContaining(stopped) });
+    expect(waiting).toMatchObject({ state: 'queued', problem: expect.stringContaining(stopped) });
     await expect
       .poll(async () => (await operations.readyz()).warnings)
       .toMatchObject({ clickhouse_cluster: expect.stringContaining(`${stopped} (replica2 of shard 1)`) });
