@@ -77,6 +77,21 @@ test('isHiding is true until the last erasure of the project or its tenant has h
   ]);
 });
 
+test('isDeleting is true from the first deletion until a later or the same erasure has hidden the rows, also after a failure', () => {
+  const [first, last] = [anErasure({ projectId: PROJECT, requestedAt: 10 }), anErasure({ requestedAt: 20 })];
+  const erased = erasedBy(anErasure({ projectId: PROJECT, sessions, state: 'running' }));
+  const after = (of: Erasure, changed: Partial<Erasure>) => {
+    erased.add({ ...of, ...changed });
+    return [erased.isHiding(TENANT, PROJECT), erased.isDeleting(TENANT, PROJECT)];
+  };
+  expect(after(first, { state: 'queued' })).toEqual([true, false]);
+  expect(after(first, { state: 'running' })).toEqual([true, true]);
+  expect(after(first, { state: 'failed' })).toEqual([true, true]);
+  expect(after(last, { state: 'queued' })).toEqual([true, true]);
+  expect(after(last, { state: 'running', hiddenAt: 21 })).toEqual([false, false]);
+  expect(after(anErasure({ projectId: PROJECT, requestedAt: 30 }), {})).toEqual([true, false]);
+});
+
 test('removes only erased events, and returns the same record if no event is erased', () => {
   const record = anEventsRecord({
     tenantId: TENANT,

@@ -14,7 +14,7 @@ export interface Erasable {
 
 type Tombstone = Pick<Erasure, 'id' | 'requestedAt'>;
 
-type WholeTombstone = Tombstone & Pick<Erasure, 'hiddenAt'>;
+type WholeTombstone = Tombstone & Pick<Erasure, 'hiddenAt' | 'state'>;
 
 /** Maximum number of erased sessions and reports in a deployment. Every process keeps about 100 bytes of memory for each id. */
 export const DEFAULT_MAX_ERASED_IDS = 500_000;
@@ -47,7 +47,7 @@ export class ErasedData {
     const known = this.#wholeScopes.get(scope) ?? [];
     const others = known.filter((one) => one.id !== id);
     if (others.length === known.length) this.#changes += 1;
-    const all = [...others, { ...tombstone, hiddenAt }];
+    const all = [...others, { ...tombstone, hiddenAt, state }];
     this.#wholeScopes.set(
       scope,
       all.sort((a, b) => (isBefore(a, b) ? -1 : 1)),
@@ -156,14 +156,25 @@ export class ErasedData {
     return !this.#wholeScopes.has(tenantId) && !this.#wholeScopes.has(nameOf(tenantId, projectId));
   }
 
-  /** True if queries can still return rows of an erased project or tenant. Only the latest erasure is checked. */
+  /** True if queries can still return rows of an erased project or tenant, also after an erasure has failed. */
   isHiding(tenantId: string, projectId: string): boolean {
-    let last: WholeTombstone | undefined;
-    for (const scope of [tenantId, nameOf(tenantId, projectId)]) {
-      const one = this.#wholeScopes.get(scope)?.at(-1);
-      if (one !== undefined && (last === undefined || isBefore(last, one))) last = one;
-    }
-    return last?.hiddenAt === null;
+    return this.#notHidden(tenantId, projectId).length > 0;
+  }
+
+  /**
+   * True if an erasure of the whole project or tenant may have deleted a row on one ClickHouse node and not yet on another node.
+   * A failed erasure may have started deletions.
+   */
+  isDeleting(tenantId: string, projectId: string): boolean {
+    return this.#notHidden(tenantId, projectId).some(({ state }) => state !== 'queued');
+  }
+
+  /** Returns the erasures after the last erasure that has hidden its rows, because a later erasure covers the earlier erasures. */
+  #notHidden(tenantId: string, projectId: string): WholeTombstone[] {
+    const all = [tenantId, nameOf(tenantId, projectId)]
+      .flatMap((scope) => this.#wholeScopes.get(scope) ?? [])
+      .sort((a, b) => (isBefore(a, b) ? -1 : 1));
+    return all.slice(all.findLastIndex(({ hiddenAt }) => hiddenAt !== null) + 1);
   }
 
   #addIds(

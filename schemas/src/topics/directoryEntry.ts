@@ -139,6 +139,7 @@ export interface Erasure {
   /** Erased reports. If the erasure covers a whole project, this list is incomplete. */
   readonly reports: readonly IdsOfProject[];
   readonly requestedAt: number;
+  /** In the state `queued`, the erasure has not deleted anything. */
   readonly state: ErasureState;
   /** Reason why the erasure failed or waits, or a description of data that the erasure cannot find. */
   readonly problem: string | null;

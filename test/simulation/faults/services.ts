@@ -235,8 +235,9 @@ async function startIngest(
     ),
   });
   // The wrappers add a turn to each call, which changes the runs of the seeds that do not erase.
-  const sessions = isErasing ? visibleSessions(cachedSessions, directory) : cachedSessions;
-  const reports = isErasing ? visibleReports(cachedReports, directory) : cachedReports;
+  const erased = { current: directory, caughtUp: async () => {} };
+  const sessions = isErasing ? visibleSessions(cachedSessions, erased) : cachedSessions;
+  const reports = isErasing ? visibleReports(cachedReports, erased) : cachedReports;
   const quotas = openQuotas(deps, projection, PACE);
   // A large cache would take most of the time of a start. A run caches fewer events.
   const replays = openReplays({ store, clock, projection, maxCachedEvents: 1_000 });

@@ -66,8 +66,12 @@ export interface EntityCache<Message, Entity> {
   ): Promise<ReadonlyMap<string, Entity>>;
   /** Returns the entity from memory. Undefined if the entity is not in memory, even if ClickHouse has the entity. */
   get(projectId: string, id: string): Entity | undefined;
-  /** True if memory or a node of ClickHouse still has an erased entity with this id. @throws Unavailable if a node does not answer */
-  hasHidden(projectId: string, id: string): Promise<boolean>;
+  /**
+   * True if memory or ClickHouse still has an erased entity with this id.
+   * @param isDeleting true if every node of a cluster is queried, because a node may have executed a deletion before other nodes
+   * @throws Unavailable if a queried node does not answer
+   */
+  hasHidden(projectId: string, id: string, isDeleting: boolean): Promise<boolean>;
   /** Reads the tenant's partition up to its current end. @throws Unavailable if reading takes too long */
   caughtUp(tenantId: string): Promise<void>;
   /** Appends a record, reads the record from the log, and returns its offset. @throws ReadBackTimeout after a time limit */
@@ -155,7 +159,7 @@ export async function openEntityCache<Message, Entity>(
       return tails.close();
     },
     get: (projectId, id) => index.getComplete(projectId, id),
-    hasHidden: (projectId, id) => hasHidden({ ...deps, index }, type, projectId, id),
+    hasHidden: (...lookup) => hasHidden({ ...deps, index }, type, ...lookup),
     caughtUp,
     append,
     errorIfIncomplete: (tenantId) =>
@@ -206,8 +210,8 @@ async function lookUpVisible<Entity>(
 }
 
 /**
- * Checks memory before ClickHouse. In the opposite order, an entity that moves to ClickHouse in between would be missed. Queries
- * every node, because the projector can read a node that has not executed the deletion.
+ * Checks memory before ClickHouse. In the opposite order, an entity that moves to ClickHouse in between would be missed. During a
+ * deletion, queries every node, because the projector can read a node that has not executed the deletion.
  */
 async function hasHidden<Entity>(
   {
@@ -218,12 +222,15 @@ async function hasHidden<Entity>(
   { lookUp, isVisible }: Pick<EntityType<never, Entity>, 'lookUp' | 'isVisible'>,
   projectId: string,
   id: string,
+  isDeleting: boolean,
 ): Promise<boolean> {
   if (index.hasHidden(projectId, id)) index.evictProjected(await projection.projected());
   if (index.hasHidden(projectId, id)) return true;
-  // On one server, several lookups share a query.
-  const isCluster = store.nodes !== undefined;
-  const found = await onEachNode(store, (node) => lookUp(projectId, [id], isCluster ? node : undefined));
+  // Without a given node, several lookups share a query.
+  const found =
+    isDeleting && store.nodes !== undefined
+      ? await onEachNode(store, (node) => lookUp(projectId, [id], node))
+      : [await lookUp(projectId, [id])];
   return found.some((rows) => {
     const row = rows.get(id);
     return row !== undefined && !isVisible(projectId, row);

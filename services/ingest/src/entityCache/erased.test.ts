@@ -42,7 +42,7 @@ test('an erased session is unknown although it is cached, and its id is rejected
       return { registered: cachedSession(session), isOwn: true };
     },
   };
-  const left = visibleSessions(all as SessionCache, anErasure());
+  const left = visibleSessions(all as SessionCache, { current: anErasure(), caughtUp: async () => {} });
   expect([...(await left.find(TENANT, PROJECT, [GONE, LEFT])).keys()]).toEqual([LEFT]);
   expect([...(await left.find(TENANT, PROJECT, [GONE])).keys()]).toEqual([]);
   expect([...(await left.find(TENANT, randomUUID(), [GONE])).keys()]).toEqual([GONE]);

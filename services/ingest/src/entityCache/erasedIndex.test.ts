@@ -75,23 +75,35 @@ test('a session whose row is not hidden yet is unknown, and cannot be registered
   expect(await register(unasked, {})).toMatchObject({ status: 201 });
 });
 
-test('a session cannot be registered again while one node of a cluster still has its row', async () => {
-  const { deps, directory, principal, erase, clock } = await aProcess();
-  const id = randomUUID();
-  const rows = [aRow(id)];
-  const complete = { query: async () => [] };
-  const answering = { query: async () => [...rows] };
-  const late: { store?: object } = { store: answering };
-  const store = { ...complete, nodes: () => [{ store: complete }, late] } as unknown as Store;
-  const sessions = visibleSessions(await openSessionCache({ ...deps, store }), directory);
-  onTestFinished(() => sessions.close());
-  erase({ projectId: PROJECT });
-  const register = () => registerSession({ sessions, clock }, principal, Buffer.from(JSON.stringify({ id })));
+test('during a deletion, a session cannot be registered again while one node of a cluster still has its row', async () => {
+  const { register, erase, late, nodes } = await aCluster();
+  erase({ projectId: PROJECT, state: 'running' });
   await expect(register()).rejects.toMatchObject({ name: 'Unavailable', retryAfterS: 5 });
-  rows.length = 0;
-  delete late.store;
+  late.rows = [];
+  nodes[1] = {};
   await expect(register()).rejects.toThrow(Unavailable);
-  late.store = answering;
+  nodes[1] = { store: late };
+  expect(await register()).toMatchObject({ status: 201 });
+});
+
+test('before the first deletion, ids without rows are accepted although a node of the cluster does not answer', async () => {
+  const { register, file, erase, first, late, nodes } = await aCluster();
+  nodes[1] = {};
+  erase({ projectId: PROJECT });
+  first.rows = late.rows;
+  await expect(register()).rejects.toMatchObject({ name: 'Unavailable', retryAfterS: 5 });
+  first.rows = [];
+  expect(await register()).toMatchObject({ status: 201 });
+  expect(await file()).toMatchObject({ isOwn: true });
+});
+
+test('a session cannot be registered again if the deletion of its row starts during the lookup', async () => {
+  const { register, erase, late, directory } = await aCluster();
+  const id = randomUUID();
+  erase({ id, projectId: PROJECT });
+  directory.caughtUp = async () => void erase({ id, projectId: PROJECT, state: 'running' });
+  await expect(register()).rejects.toMatchObject({ name: 'Unavailable', retryAfterS: 5 });
+  late.rows = [];
   expect(await register()).toMatchObject({ status: 201 });
 });
 
@@ -171,6 +183,35 @@ function aRow(sessionId: string): object {
   };
 }
 
+/** Creates a process with a cluster of two nodes. Only the node `late` has a row of a session from before the erasure. */
+async function aCluster() {
+  const { deps, directory, principal, erase, clock } = await aProcess();
+  const sessionId = randomUUID();
+  const first = new FakeNode([]);
+  const late = new FakeNode([aRow(sessionId)]);
+  const nodes: { store?: FakeNode }[] = [{ store: first }, { store: late }];
+  const store = { query: () => first.query(), nodes: () => nodes } as unknown as Store;
+  const sessions = visibleSessions(await openSessionCache({ ...deps, store }), directory);
+  const reports = visibleReports(await openReportCache({ ...deps, store, clock }), directory);
+  onTestFinished(async () => void (await Promise.all([sessions.close(), reports.close()])));
+  const body = Buffer.from(JSON.stringify({ id: sessionId }));
+  return {
+    ...{ erase, directory, first, late, nodes },
+    register: () => registerSession({ sessions, clock }, principal, body),
+    file: () => reports.file(aReportLink({ tenantId: TENANT, projectId: PROJECT, receivedAt: clock.ms })),
+  };
+}
+
+class FakeNode {
+  rows: object[];
+
+  constructor(rows: object[]) {
+    this.rows = rows;
+  }
+
+  query = async (): Promise<object[]> => [...this.rows];
+}
+
 /** Creates a process whose ClickHouse is empty and receives no rows. */
 async function aProcess() {
   const clock = { ms: NOON_MS, now: () => clock.ms };
@@ -183,7 +224,8 @@ async function aProcess() {
   directory.projects.set(PROJECT, project);
   const principal: Principal = { ...{ tenant, project, revision: 'B' }, scopes: [], tokenId: null };
   return {
-    ...{ clock, projected, directory, principal },
+    ...{ clock, projected, principal },
+    directory: { current: directory, caughtUp: async () => {} },
     deps: {
       ...{ log, registry: await openLogRegistry(log), logger: silentLogger },
       projection: {

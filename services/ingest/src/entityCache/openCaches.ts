@@ -2,6 +2,7 @@
 
 import { warnIfRestored, watchRestoredTable } from '@questlog/runtime/clickhouse/restored/restoredTable';
 import type { Directory } from '@questlog/runtime/directory/directory';
+import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import { Rejected } from '@questlog/runtime/http/rejected';
 import type { Projections } from '@questlog/runtime/log/projection/projection';
 import type { TruncationParticipant } from '@questlog/runtime/log/truncation/participants';
@@ -34,8 +35,8 @@ export async function openCaches(
   lifecycle.onStop('reports', () => reports.close());
   warnIfRestored(health, [sessions, reports]);
   return {
-    sessions: visibleSessions(sessions, current),
-    reports: visibleReports(reports, current),
+    sessions: visibleSessions(sessions, directory),
+    reports: visibleReports(reports, directory),
   };
 }
 
@@ -47,8 +48,13 @@ export function isVisibleIn({ projects, erased }: Pick<Directory, 'projects' | '
   };
 }
 
+interface ErasedSource extends Pick<DirectoryHandle, 'caughtUp'> {
+  readonly current: Pick<Directory, 'erased'>;
+}
+
 /** Wraps a session cache so that erased sessions are hidden. Ingest must not acknowledge events of an erased session. */
-export function visibleSessions(sessions: SessionCache, { erased }: Pick<Directory, 'erased'>): SessionCache {
+export function visibleSessions(sessions: SessionCache, directory: ErasedSource): SessionCache {
+  const { erased } = directory.current;
   const canExist: SessionCache['canExist'] = (...session) => !erased.hasSession(...session);
   return {
     ...sessions,
@@ -61,7 +67,7 @@ export function visibleSessions(sessions: SessionCache, { erased }: Pick<Directo
       const { tenantId, projectId, sessionId } = session;
       if (!canExist(tenantId, projectId, sessionId))
         throw new Rejected('conflict', `session ${sessionId} was erased; a new session has another id`);
-      if (!isGenerated) await rejectUntilHidden(sessions, erased, session, sessionId);
+      if (!isGenerated) await rejectUntilHidden(sessions, directory, session, sessionId);
       return await sessions.register(session);
     },
   };
@@ -71,14 +77,15 @@ export function visibleSessions(sessions: SessionCache, { erased }: Pick<Directo
  * Wraps a report cache. Rejects a new report with the id of an erased report. The cache alone cannot detect such an id, because
  * it hides erased reports.
  */
-export function visibleReports(reports: ReportCache, { erased }: Pick<Directory, 'erased'>): ReportCache {
+export function visibleReports(reports: ReportCache, directory: ErasedSource): ReportCache {
+  const { erased } = directory.current;
   return {
     ...reports,
     file: async (record, isGenerated = false) => {
       const { reportId } = record;
       if (!erased.isVisibleEntity(record))
         throw new Rejected('conflict', `report ${reportId} was erased; a new report has another id`);
-      if (!isGenerated) await rejectUntilHidden(reports, erased, record, reportId);
+      if (!isGenerated) await rejectUntilHidden(reports, directory, record, reportId);
       return await reports.file(record);
     },
   };
@@ -87,10 +94,18 @@ export function visibleReports(reports: ReportCache, { erased }: Pick<Directory,
 /** @throws Unavailable while ClickHouse still has a row with this id from before the erasure */
 async function rejectUntilHidden(
   records: Pick<SessionCache, 'hasHidden'>,
-  erased: Directory['erased'],
-  { tenantId, projectId }: { readonly tenantId: string; readonly projectId: string },
+  directory: ErasedSource,
+  owner: { readonly tenantId: string; readonly projectId: string },
   id: string,
 ): Promise<void> {
-  if (!erased.isHiding(tenantId, projectId) || !(await records.hasHidden(projectId, id))) return;
-  throw new Unavailable(`${id} still has a row from before the erasure; try again`, { retryAfterS: 5 });
+  const { tenantId, projectId } = owner;
+  const { erased } = directory.current;
+  if (!erased.isHiding(tenantId, projectId)) return;
+  const isDeleting = erased.isDeleting(tenantId, projectId);
+  if (await records.hasHidden(projectId, id, isDeleting))
+    throw new Unavailable(`${id} still has a row from before the erasure; try again`, { retryAfterS: 5 });
+  if (isDeleting) return;
+  // Looks up the id again if a deletion started during the lookup, because the lookup queried only one node.
+  await directory.caughtUp();
+  if (erased.isDeleting(tenantId, projectId)) await rejectUntilHidden(records, directory, owner, id);
 }

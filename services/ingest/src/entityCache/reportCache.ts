@@ -44,7 +44,7 @@ export interface ReportCache {
   hasNamedEvents(projectId: string): boolean;
   /** True if the project has a bug report. Reads the topic to its end before the check. */
   hasReports(tenantId: string, projectId: string): Promise<boolean>;
-  hasHidden(projectId: string, id: string): Promise<boolean>;
+  hasHidden(projectId: string, id: string, isDeleting: boolean): Promise<boolean>;
   errorIfIncomplete(): Promise<Unavailable | undefined>;
   readonly failed: Promise<never>;
   close(): Promise<void>;

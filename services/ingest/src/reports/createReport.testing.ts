@@ -106,11 +106,12 @@ export async function aReportBench(): Promise<ReportBench> {
       });
       onTestFinished(() => reports.close());
       const metrics = ingestMetrics(createMetricsRegistry());
+      const directory = { current: bench.directory, caughtUp: async () => {} };
       return {
         ...{
           log: failing,
           store,
-          reports: visibleReports(reports, bench.directory),
+          reports: visibleReports(reports, directory),
           projection,
           clock,
           metrics,
@@ -122,7 +123,7 @@ export async function aReportBench(): Promise<ReportBench> {
         quotas: { ledger: async () => undefined, ledgerIfOpen: () => undefined },
         ownAppends: new OwnAppends(() => {}),
         random: new RandomPool(),
-        sessions: visibleSessions(sessionsOf(sessions), bench.directory),
+        sessions: visibleSessions(sessionsOf(sessions), directory),
         partitions: LANES.length,
         perReport: new KeyedMutex(),
         maxSessionLinks: DEFAULT_MAX_SESSION_LINKS,

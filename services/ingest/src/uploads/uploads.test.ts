@@ -80,7 +80,7 @@ test('rejects an upload for an erased session', async () => {
   const [tenantId, gone] = [randomUUID(), randomUUID()];
   const directory = emptyDirectory();
   directory.erased.add(anErasure({ tenantId, projectId, sessions: [{ projectId, ids: [gone] }] }));
-  const sessions = visibleSessions({} as SessionCache, directory);
+  const sessions = visibleSessions({} as SessionCache, { current: directory, caughtUp: async () => {} });
   const described: unknown[] = [];
   const store = {
     describe: async (_: unknown, { sessionId }: { sessionId: string }) => void described.push(sessionId),

@@ -201,6 +201,12 @@ test('finds an erasure by the id of a part, because logs and ClickHouse contain 
   expect(erasures.find(part.id)).toMatchObject({ id: root.id, state: 'running' });
 });
 
+test('an erasure that waits for a ClickHouse node is running, although it has not deleted anything', () => {
+  const [waiting, queued] = [anErasure({ problem: 'a node does not answer' }), anErasure()];
+  const { erasures } = asking({ earlier: [waiting, queued] });
+  expect([waiting, queued].map(({ id }) => erasures.find(id).state)).toEqual(['running', 'queued']);
+});
+
 test('the log expires with its longest topic, by the current retention of the brokers', async () => {
   const expiry = async (daysOfSessions: number) => {
     const kept = async (topic: string) => {

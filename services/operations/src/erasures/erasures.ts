@@ -176,8 +176,10 @@ async function idsOfPlayer(
 function toOutput(erasure: Erasure, directory: Directory): ErasureOutput {
   const { id, state, problem: why, found, requestedAt, ...of } = erasure;
   const { tenantId, projectId, sessionId, player } = of;
+  // An erasure that waits for a node is stored as `queued`, because it has not deleted anything.
+  const shown = state === 'queued' && why !== null ? 'running' : state;
   return {
-    ...{ id, state, problem: why },
+    ...{ id, state: shown, problem: why },
     receipt: {
       asked: { tenantId, projectId, sessionId, player, at: timeOf(requestedAt) },
       found,

@@ -32,6 +32,8 @@ interface Around {
   readonly isProjectorDelayed?: boolean;
   /** Number of deletions that fail because ClickHouse is unavailable. */
   readonly failedDeletions?: number;
+  /** True if a node of the cluster does not answer until the erasure has reported the node. */
+  readonly isNodeMissing?: boolean;
   /** Other parts of the erasure. */
   readonly parts?: readonly Erasure[];
   /** Problem with sessions of unknown players. Undefined if all players are known. */
@@ -50,6 +52,7 @@ async function done(erasure: Erasure, around: Around = {}) {
     lateReports = [],
     failedDeletions = 0,
     isProjectorDelayed = false,
+    isNodeMissing = false,
     parts = [],
     erasedData = [],
   } = around;
@@ -64,6 +67,8 @@ async function done(erasure: Erasure, around: Around = {}) {
   const current = { ...emptyDirectory(), ...files?.directory, erasures };
   const limits: (number | undefined)[] = [];
   const waitsFor: (string | null | undefined)[] = [];
+  const states: string[] = [];
+  const noteState = (when: string) => states.push(`${erasures.get(erasure.id)?.state} ${when}`);
   /** Conditions with their tables. Each condition selects a simulated row until the row is hidden. */
   const rows = new Set<string>();
   const hidden = new Set<string>();
@@ -93,9 +98,14 @@ async function done(erasure: Erasure, around: Around = {}) {
       statements.push(sql);
       const [, condition = '', table = ''] = /^DELETE FROM ((\w+) .*) SETTINGS/.exec(sql) ?? [];
       if (table !== '' && refusals-- > 0) throw new Unavailable('ClickHouse is away');
-      if (table !== '') steps.push(table);
+      if (table !== '' && steps.push(table) === 1) noteState('at the first deletion');
       hidden.add(condition);
     },
+  };
+  const nodes = () => {
+    const isMissing = steps.length === 0 && erasures.get(erasure.id)?.problem === null;
+    if (isMissing && states.length === 0) noteState('without a node');
+    return [{ name: 'node 1', store: isMissing ? undefined : store }];
   };
   const runs = runErasures({
     directory: {
@@ -107,7 +117,7 @@ async function done(erasure: Erasure, around: Around = {}) {
         current.erased.add(entity);
       },
     } as never,
-    store: store as never,
+    store: { ...store, ...(isNodeMissing && { nodes }) } as never,
     uploads: files?.uploads as never,
     players: { unresolved: async () => unresolved },
     deadLetters: { discardHidden: async (erased) => erasedData.push(erased) - erasedData.length },
@@ -131,7 +141,7 @@ async function done(erasure: Erasure, around: Around = {}) {
   onTestFinished(() => runs.close());
   const state = () => erasures.get(erasure.id)?.state;
   await expect.poll(state, { timeout: 20_000 }).toMatch(/done|failed/);
-  return { erasure: erasures.get(erasure.id), erasures, statements, steps, limits, waitsFor };
+  return { erasure: erasures.get(erasure.id), erasures, statements, steps, states, limits, waitsFor };
 }
 
 test('finishes an erasure of more sessions than one statement can have', async () => {
@@ -205,6 +215,14 @@ test('records the reports of an erased project that were linked to remaining eve
     lateReports: [lateReport],
   });
   expect(erasure?.reports).toEqual([{ projectId: PROJECT, ids: [lateReport] }]);
+});
+
+test('is queued until all nodes of a cluster answer, and is running before the first deletion', async () => {
+  const { erasure, states } = await done(anErasure({ tenantId: TENANT, projectId: PROJECT }), {
+    isNodeMissing: true,
+  });
+  expect(erasure?.state).toBe('done');
+  expect(states).toEqual(['queued without a node', 'running at the first deletion']);
 });
 
 test('no statement groups more events of a project than a few days have', async () => {

@@ -209,8 +209,9 @@ class Run {
     const { deadLetters, clock, directory, store } = this.#deps;
     const { erasures, erased } = directory.current;
     const erasure = this.#erasure();
-    await this.#update({ state: 'running' });
     await requireAllReplicas(store, ERASED_TABLES);
+    // The log must contain this state before the first deletion. Until then, ingest relies on equal rows on all nodes.
+    await this.#update({ state: 'running' });
     const scopes = scopesOf(erasure);
     // Does not delete the erased reports and events yet. They are needed to find links that the projector inserts later.
     for (const scope of scopes) await this.#eraseScope(scope);
