@@ -21,6 +21,8 @@ export interface ReadDeps {
   readonly shards: () => readonly string[];
   readonly database: string;
   readonly tablesOf: ReplicaSet['tablesOf'];
+  /** Reads `tablesOf` again on a node. The result also has the views that operators have created since the start. */
+  readonly latestTablesOf: (node: Store) => Promise<ReplicaSet['tablesOf']>;
   readonly members: () => readonly Member[];
   readonly logger: Pick<Logger, 'warn'>;
 }
@@ -107,7 +109,11 @@ export function openClusterReads(deps: ReadDeps): ClusterReads {
     runOn: async (sql, readers, work) => {
       const readerOf = ({ address }: Member) => readers.find(({ url }) => url === address.url);
       const isUsable = (member: Member): boolean => readerOf(member) !== undefined;
-      const { node, complete } = await choose(tablesIn(sql, tablesOf), isUsable);
+      const known = tablesIn(sql, tablesOf);
+      let chosen = await choose(known, isUsable);
+      const tables = tablesIn(sql, await deps.latestTablesOf(chosen.node.store));
+      if (tables.some((table) => !known.includes(table))) chosen = await choose(tables, isUsable);
+      const { node, complete } = chosen;
       const result = await work(readerOf(node) as AddressedStore);
       if (complete !== undefined) await rejectOtherReplicas(node.store, deps.name, complete);
       return result;

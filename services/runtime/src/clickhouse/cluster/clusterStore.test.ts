@@ -49,15 +49,16 @@ function namesOf(url: string): unknown {
 const UNKNOWN_TABLE = { code: '60', type: 'UNKNOWN_TABLE', message: 'Unknown table' };
 
 /**
- * Addresses of nodes with a fault. `silent` nodes drop packets, `outdated` nodes have the tables of an earlier version, `unresolved` nodes do not find their own
- * host, `unnamed` nodes have no macros, and the `remote_servers` of `oldList` nodes lack a shard. Another node reaches a `reachable`
- * node although this node lacks rows. The set `lowered` contains shards with a lowered quorum.
+ * Addresses of nodes with a fault. `silent` nodes drop packets, `outdated` nodes have the tables of an earlier version, `unresolved`
+ * nodes do not find their own host, `unnamed` nodes have no macros, and the `remote_servers` of `oldList` nodes lack a shard. Another
+ * node reaches a `reachable` node although this node lacks rows. The set `lowered` contains shards with a lowered quorum, and `views`
+ * contains views of `events` that an operator has created.
  */
 function noFaults() {
   const none = (): Set<string> => new Set();
   const unavailable = { down: none(), silent: none(), lagging: none(), reachable: none(), late: none() };
   const wrong = { empty: none(), outdated: none(), unresolved: none(), unnamed: none(), oldList: none() };
-  return { ...unavailable, ...wrong, lowered: none() };
+  return { ...unavailable, ...wrong, lowered: none(), views: none() };
 }
 
 async function aClusterStore(faults = noFaults(), logger: Pick<Logger, 'warn'> = silentLogger) {
@@ -87,6 +88,13 @@ async function aClusterStore(faults = noFaults(), logger: Pick<Logger, 'warn'> =
         const isLacking =
           (faults.unnamed.has(url) && sql.includes('system.macros')) ||
           (faults.empty.has(url) && sql.includes('system.tables'));
+        const views = [...faults.views].map((name) => ({
+          name,
+          engine: 'View',
+          select: 'FROM games.events',
+        }));
+        if (sql.includes('system.tables') && views.length > 0)
+          return answer(sql, [...TABLES, ...views] as Row[]);
         if (faults.oldList.has(url) && sql.includes('uniqExact(shard_num)'))
           return answer(sql, [{ shards: '1' }] as Row[]);
         const lacking = isUnresolved ? [{ size: '3', replicas: '0', number: 0 }] : isLacking ? [] : undefined;
@@ -278,6 +286,16 @@ test('a query of a read-only account uses a node that has all rows', async () =>
     expect([await usedFor(SESSIONS), await usedFor(EVENTS)]).toEqual(['http://b', 'http://b']);
   faults.down.add('http://b');
   await expect(usedFor(SESSIONS)).rejects.toThrow('no usable node of the cluster main answers');
+  await store.close();
+});
+
+test('a query of a view that an operator has created since the start uses a node that has all rows', async () => {
+  const { store, faults } = await aClusterStore();
+  const readers = ['http://a', 'http://b'].map((url) => ({ ...store, url, username: 'reader' }));
+  faults.views.add('daily');
+  faults.lagging.add('http://a');
+  for (let reads = 0; reads < 10; reads++)
+    expect(await store.runOn?.('SELECT * FROM daily', readers, async ({ url }) => url)).toBe('http://b');
   await store.close();
 });
 

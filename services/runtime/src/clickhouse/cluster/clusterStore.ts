@@ -89,6 +89,7 @@ async function storeOf(
   const nodeStores = () => nodes.map((address) => nodeAt(address, members.joined(), quorums, tablesOf));
   const reads = openClusterReads({
     ...{ name, database, size: nodes.length, tablesOf, logger },
+    latestTablesOf: async (node) => tablesByName(await readTables(node, database), database),
     ...{ shards: () => assignments.all(), members: members.joined },
   });
   const insertSelect: Store['command'] = (sql, own) =>
