@@ -219,7 +219,7 @@ async function dropFromNode(node: NodeStatements, tenantId: string, signal: Abor
 
 /** @throws Unavailable if ClickHouse has detached a data part, because this part can contain erased rows */
 async function rejectDetachedParts(node: NodeStatements): Promise<void> {
-  if (node.localName !== undefined) await dropIgnoredParts(node);
+  if (node.localName !== undefined) await dropUnneededParts(node);
   const parts = await node.query<{ part: string }>(
     `SELECT concat(table, ' ', name) AS part FROM system.detached_parts
      WHERE database = currentDatabase() AND table IN {tables:Array(String)} ORDER BY part LIMIT 10`,
@@ -233,18 +233,20 @@ async function rejectDetachedParts(node: NodeStatements): Promise<void> {
 }
 
 /**
- * Drops detached parts that a killed replica had fetched but had not yet added to Keeper, if an active part has the same blocks. A
- * replica detaches such a part at its start with the prefix `ignored_`, and fetches the part again.
+ * Drops detached parts whose rows are no longer needed. A replica that starts again detaches a part with the prefix `ignored_` if it
+ * had fetched the part but had not yet added it to Keeper, and fetches the part again. The prefix `noquorum_` means that the insert had
+ * no quorum, so its rows did not count as stored, and the projector inserted them again.
  */
-async function dropIgnoredParts(node: NodeStatements): Promise<void> {
+async function dropUnneededParts(node: NodeStatements): Promise<void> {
   const parts = await node.query<{ table: string; part: string }>(
     `SELECT DISTINCT detached.table AS table, detached.name AS part
      FROM system.detached_parts AS detached
-     INNER JOIN system.parts AS active
+     LEFT JOIN (SELECT * FROM system.parts WHERE active) AS active
        ON detached.database = active.database AND detached.table = active.table AND detached.partition_id = active.partition_id
-     WHERE detached.database = currentDatabase() AND detached.table IN {tables:Array(String)} AND detached.reason = 'ignored'
-       AND active.active AND active.min_block_number <= detached.min_block_number
-       AND active.max_block_number >= detached.max_block_number`,
+     WHERE detached.database = currentDatabase() AND detached.table IN {tables:Array(String)}
+       AND (detached.reason = 'noquorum' OR detached.reason = 'ignored'
+         AND active.min_block_number <= detached.min_block_number AND active.max_block_number >= detached.max_block_number
+         AND active.name != '')`,
     { tables: localTables(node) },
   );
   for (const { table, part } of parts)

@@ -21,8 +21,8 @@ import { readTables, type StoredTable } from './tableState.ts';
 
 /**
  * Settings of all requests. An insert ends within `insertsEndWithinMs`, because ClickHouse waits 10 s for a quorum and does not
- * repeat requests to Keeper. `SYSTEM SYNC REPLICA` waits for `receive_timeout`. A query fails if a shard is unavailable. If a
- * subquery reads all shards, each shard gets the whole result of the subquery.
+ * repeat requests to Keeper. `SYSTEM SYNC REPLICA` waits for `receive_timeout`. A query fails if a shard is unavailable, or if
+ * ClickHouse knows that every replica of a shard is late. If a subquery reads all shards, each shard gets the whole result of the subquery.
  */
 const SETTINGS = {
   insert_quorum_parallel: 1,
@@ -30,6 +30,7 @@ const SETTINGS = {
   insert_keeper_max_retries: 0,
   receive_timeout: 10,
   skip_unavailable_shards: 0,
+  fallback_to_stale_replicas_for_distributed_queries: 0,
   distributed_product_mode: 'global',
 };
 
