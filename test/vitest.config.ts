@@ -82,7 +82,8 @@ const ON_CLUSTER_TOO =
 
 /** Start first, because a long file that starts last would run alone at the end. */
 const LONGEST_FIRST = [
-  // Only these files use the deployment on Kafka that all files of the tier `e2e-kafka` share. It ends after the last one.
+  // Only these files use the deployment on Kafka that all files of the tier `e2e-kafka` share. It ends after the last one. All files
+  // of the tier `e2e-cluster` are the first, for the same reason.
   'test/e2e/client.',
   'test/e2e/deadLetters.',
   'test/e2e/erasures.',
@@ -319,8 +320,9 @@ const here = (path: string): string => fileURLToPath(new URL(path, import.meta.u
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const rank = ({ moduleId }: TestSpecification): number => {
-      const at = LONGEST_FIRST.findIndex((begin) => moduleId.includes(`/${begin}`));
+    const rank = ({ moduleId, project }: TestSpecification): number => {
+      const isOnCluster = project.name === 'e2e-cluster';
+      const at = LONGEST_FIRST.findIndex((begin) => isOnCluster || moduleId.includes(`/${begin}`));
       return at === -1 ? LONGEST_FIRST.length : at;
     };
     return (await super.sort(files)).sort((a, b) => rank(a) - rank(b));

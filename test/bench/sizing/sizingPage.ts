@@ -130,7 +130,7 @@ function notesOf({ eventsPerSecond, shape }: SizingResult): string {
     `- **Memory**: the measured peak of a process, multiplied by the number of processes. For ClickHouse, the peak grows with the rate.`,
     `- **Kafka**: calculated from one broker, for ${REPLICAS} replicas and brokers of ${CORES_PER_BROKER} cores, without the page cache.`,
     `- **ClickHouse**: one server without your queries. If one server is too small, set a [retention](retention.md), or use
-  several deployments with different tenants.`,
+  a [cluster](clickhouse-cluster.md).`,
     `- **Large tenants**: assign [more partitions](hot-tenants.md) to a tenant before it needs more than one core of a projector.`,
   ].join('\n');
 }
