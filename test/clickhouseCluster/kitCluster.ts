@@ -80,8 +80,8 @@ function faultsOf({ folder, names, nodes, keepers, run }: KitCluster): ClusterFa
     for (const address of added) known.add(address);
     return added;
   };
-  const addReplica = async (shard: string): Promise<[name: string, address: string]> => {
-    const name = (await run('add-replica', shard, '--restart')).trim();
+  const addReplica = async (...args: string[]): Promise<[name: string, address: string]> => {
+    const name = (await run('add-replica', ...args)).trim();
     const [address = ''] = await newAddresses();
     return [name, address];
   };
@@ -106,7 +106,7 @@ function faultsOf({ folder, names, nodes, keepers, run }: KitCluster): ClusterFa
     replace: async (node) => {
       await run('remove', nameOf(node));
       // Restarts the other nodes once, for the removal and for the addition.
-      const [name, address] = await addReplica(/^shard(\d+)/.exec(nameOf(node))?.[1] ?? '');
+      const [name, address] = await addReplica(/^shard(\d+)/.exec(nameOf(node))?.[1] ?? '', '--restart');
       names[node] = name;
       return address;
     },
