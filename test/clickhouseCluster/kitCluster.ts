@@ -103,10 +103,11 @@ function faultsOf({ folder, names, nodes, keepers, run }: KitCluster): ClusterFa
       await run('restart', nameOf(node));
     },
     remove: async (node) => void (await run('remove', nameOf(node), '--restart')),
-    replace: async (node) => {
-      await run('remove', nameOf(node));
+    replace: async (node, { keepName } = { keepName: false }) => {
+      const removed = nameOf(node);
+      await run('remove', removed);
       // Restarts the other nodes once, for the removal and for the addition.
-      const [name, address] = await addReplica(/^shard(\d+)/.exec(nameOf(node))?.[1] ?? '', '--restart');
+      const [name, address] = await addReplica(keepName ? removed : removed.replace(/-.*/, ''), '--restart');
       names[node] = name;
       return address;
     },
