@@ -8,16 +8,16 @@ import { join } from 'node:path';
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ownEnvironment } from '../e2e/product.ts';
-import { CLICKHOUSE_CLIENT, followPage, replaceCommands } from '../runbooks/followPage.ts';
+import { CLICKHOUSE_CLIENT, followPage, type Hands, replaceCommands } from '../runbooks/followPage.ts';
 import type { ClickHouseCluster } from './aClickHouseCluster.ts';
 import { ClusterBench, DATABASE } from './clusterBench.ts';
 import { describeClickHouseCluster } from './describeClickHouseCluster.ts';
 import { pageOf } from './operatingPages.ts';
 
 const PARTITIONS = 4;
-const ROWS_PER_PARTITION = 10;
+const RECORDS_PER_PARTITION = 10;
 /** Number of reads. ClickHouse chooses a replica at random for each read. */
-const READS = 12;
+const READS = 40;
 /** Position of the new node in `CLICKHOUSE_URL`. */
 const NEW = 4;
 /** Includes up to 60 s after which ClickHouse repeats a failed fetch. */
@@ -43,11 +43,18 @@ await describeClickHouseCluster('a ClickHouse cluster that gets another replica'
 
   async function project(store: Store): Promise<void> {
     for (let partition = 0; partition < PARTITIONS; partition++)
-      await on.append(ROWS_PER_PARTITION, partition);
+      await on.append(RECORDS_PER_PARTITION, partition);
     await on.bench.projectAll(store);
   }
-  const count = (store: Store) =>
-    Promise.all(Array.from({ length: READS }, () => store.query('SELECT count() AS rows FROM events')));
+  /** Returns the different numbers of events that the reads return. */
+  async function counts(store: Store): Promise<Set<string | undefined>> {
+    const found = new Set<string | undefined>();
+    for (let read = 0; read < READS; read++) {
+      const [row] = await store.query<{ rows: string }>('SELECT count() AS rows FROM events');
+      found.add(row?.rows);
+    }
+    return found;
+  }
   const sends = async (action: 'STOP' | 'START'): Promise<void> => {
     for (const node of [0, 1]) await on.command(node, `SYSTEM ${action} REPLICATED SENDS events_local`);
   };
@@ -57,19 +64,21 @@ await describeClickHouseCluster('a ClickHouse cluster that gets another replica'
     if (faults === undefined) return skip('this cluster gets no new nodes');
     const running = await on.openStore(0);
     await project(running);
-    const expected = await count(running);
+    const expected = await counts(running);
     let restarted = running;
-    // The shell of the page gets the address of the node when the shell starts.
-    const added = await faults.addReplica(1);
-    const hands = {
-      startNode: async () => {
+    const { username, password } = new URL(nodes[0] ?? '');
+    const hands: Hands = {
+      startNode: async (setVariable) => {
+        const added = await faults.addReplica(1);
         nodes.push(added);
+        await setVariable('NEW', new URL(added).host);
+        // The new replica gets no events until the test has read.
         await sends('STOP');
       },
       restartQuestlog: async () => {
         await on.migrate();
         restarted = await on.openStore(NEW);
-        for (const store of [running, restarted]) expect(await count(store)).toEqual(expected);
+        for (const store of [running, restarted]) expect(await counts(store)).toEqual(expected);
         expect(await on.onNode(NEW, COUNT_LOCAL)).toEqual([{ rows: '0' }]);
         await sends('START');
         const rows = await on.onNode(0, COUNT_LOCAL);
@@ -77,10 +86,9 @@ await describeClickHouseCluster('a ClickHouse cluster that gets another replica'
       },
       changeNodes: () => faults.restartOutdated(),
     };
-    const { username, password, host } = new URL(added);
     await followPage(pageOf('runbooks/add-replica.md'), hands, {
       ...{ ...ownEnvironment(), PATH: replaceCommands(folder, CLICKHOUSE_CLIENT), DATABASE },
-      ...{ NEW: host, ACCOUNT: `${username}:${password}` },
+      ACCOUNT: `${username}:${password}`,
     });
     await project(restarted);
     await on.expectEachEventOnce([...nodes.keys()], 'events');
