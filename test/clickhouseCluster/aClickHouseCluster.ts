@@ -40,9 +40,12 @@ export interface ClusterFaults {
   configure(node: number, xml: string): Promise<void>;
   /** Kills a node, deletes its data, and removes it from the configuration of the other nodes, which restart. */
   remove(node: number): Promise<void>;
-  /** Removes a node with its data, adds an empty node to the same shard, and returns the address of the new node. */
-  replace(node: number): Promise<string>;
-  /** Adds an empty node to a shard (counted from 1), restarts the other nodes, and returns the address of the new node. */
+  /**
+   * Removes a node with its data, adds an empty node to the same shard, restarts the other nodes, and returns the address of the new
+   * node. By default, the new node has another replica name than the removed node.
+   */
+  replace(node: number, options?: { readonly keepName: boolean }): Promise<string>;
+  /** Adds an empty node to a shard (counted from 1), and returns the address of the new node. Does not restart the other nodes. */
   addReplica(shard: number): Promise<string>;
   /**
    * Adds a shard with as many empty replicas, and returns the addresses of the new nodes. By default, restarts the other nodes,

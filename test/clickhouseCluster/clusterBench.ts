@@ -13,7 +13,7 @@ import { expect } from 'vitest';
 import type { ClickHouseCluster } from './aClickHouseCluster.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
-const DATABASE = 'games';
+export const DATABASE = 'games';
 
 export class ClusterBench implements AsyncDisposable {
   readonly tenant = randomUUID();
@@ -31,13 +31,17 @@ export class ClusterBench implements AsyncDisposable {
 
   /** Creates the tables, and opens a log with the given number of partitions. */
   static async open(cluster: ClickHouseCluster, partitions: number): Promise<ClusterBench> {
-    const options = { name: cluster.name, nodes: cluster.nodes.map(addressOf) };
-    const [first = addressOf('')] = options.nodes;
-    await migrateCluster({ options, database: DATABASE, directory: MIGRATIONS, logger: silentLogger });
+    await migrate(cluster);
+    const first = addressOf(cluster.nodes[0] ?? '');
     const unused = openStore(first);
     const bench = await openBench(partitions, async () => ({ store: unused, access: first }));
     await unused.close();
     return new ClusterBench(cluster, bench);
+  }
+
+  /** Creates the tables of new nodes. */
+  async migrate(): Promise<void> {
+    await migrate(this.#cluster);
   }
 
   /** Opens a store whose first inserts use the node with the given number. */
@@ -92,12 +96,18 @@ export class ClusterBench implements AsyncDisposable {
     await this.openNode(node).command(sql);
   }
 
-  /** Expects each appended event exactly once, in the tables and in the counts of each of the nodes. */
-  async expectEachEventOnce(nodes: readonly number[] = [...this.nodes.keys()]): Promise<void> {
+  /**
+   * Expects each appended event exactly once, in the tables and in the counts of each of the nodes.
+   * @param table `events` if the cluster has several shards
+   */
+  async expectEachEventOnce(
+    nodes: readonly number[] = [...this.nodes.keys()],
+    table = 'events_local',
+  ): Promise<void> {
     const onAll = (sql: string) => Promise.all(nodes.map(async (node) => (await this.onNode(node, sql))[0]));
     const appended = String(this.#appended);
     const all = <Row>(row: Row) => nodes.map(() => row);
-    const stored = 'SELECT count() AS events, uniqExact(id) AS ids FROM events_local';
+    const stored = `SELECT count() AS events, uniqExact(id) AS ids FROM ${table}`;
     await expect.poll(() => onAll(stored)).toEqual(all({ events: appended, ids: appended }));
     const used = 'SELECT sum(used) AS used FROM quota_usage WHERE tenant_id = {tenant:UUID}';
     await expect.poll(() => onAll(used)).toEqual(all({ used: appended }));
@@ -109,6 +119,11 @@ export class ClusterBench implements AsyncDisposable {
     await this.bench.close();
     await Promise.all(this.#stores.map((store) => store.close()));
   }
+}
+
+async function migrate({ name, nodes }: ClickHouseCluster): Promise<void> {
+  const options = { name, nodes: nodes.map(addressOf) };
+  await migrateCluster({ options, database: DATABASE, directory: MIGRATIONS, logger: silentLogger });
 }
 
 function addressOf(node: string): StoreOptions {

@@ -80,8 +80,8 @@ function faultsOf({ folder, names, nodes, keepers, run }: KitCluster): ClusterFa
     for (const address of added) known.add(address);
     return added;
   };
-  const addReplica = async (shard: string): Promise<[name: string, address: string]> => {
-    const name = (await run('add-replica', shard, '--restart')).trim();
+  const addReplica = async (...args: string[]): Promise<[name: string, address: string]> => {
+    const name = (await run('add-replica', ...args)).trim();
     const [address = ''] = await newAddresses();
     return [name, address];
   };
@@ -103,10 +103,11 @@ function faultsOf({ folder, names, nodes, keepers, run }: KitCluster): ClusterFa
       await run('restart', nameOf(node));
     },
     remove: async (node) => void (await run('remove', nameOf(node), '--restart')),
-    replace: async (node) => {
-      await run('remove', nameOf(node));
+    replace: async (node, { keepName } = { keepName: false }) => {
+      const removed = nameOf(node);
+      await run('remove', removed);
       // Restarts the other nodes once, for the removal and for the addition.
-      const [name, address] = await addReplica(/^shard(\d+)/.exec(nameOf(node))?.[1] ?? '');
+      const [name, address] = await addReplica(keepName ? removed : removed.replace(/-.*/, ''), '--restart');
       names[node] = name;
       return address;
     },

@@ -70,10 +70,8 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     if (faults === undefined) return;
     mkdirSync(backups);
     path = replaceCommands(folder, CLICKHOUSE_CLIENT);
-    const allowed = `<backups><allowed_path>${backups}</allowed_path></backups>`;
     if (engines?.s3 !== undefined) bucket = await aBucket(engines.s3);
-    for (const node of cluster.nodes.keys())
-      await faults.configure(node, `<clickhouse>${allowed}${storageOf(node, bucket)}</clickhouse>`);
+    for (const node of cluster.nodes.keys()) await configure(node);
     await startQuestlog();
     const [first = ''] = cluster.nodes;
     bench = await openBench(PARTITIONS, async () => ({ store, access: addressOf(first) }));
@@ -188,35 +186,33 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     return (await onNode<{ port: number }>(node, sql))[0]?.port;
   }
 
+  /** Allows backups to the folder of the tests, and adds the storage policy. */
+  async function configure(node: number): Promise<void> {
+    const allowed = `<backups><allowed_path>${backups}</allowed_path></backups>`;
+    await faults?.configure(node, `<clickhouse>${allowed}${storageOf(node, bucket)}</clickhouse>`);
+  }
+
   async function backUp(): Promise<string> {
     const [, backup = ''] = pageOf('backup.md').split('## Kafka and ClickHouse');
     await followPage(backup, {}, environment({}));
     return join(backups, new Date().toISOString().slice(0, 10));
   }
 
-  /** Follows one of the two sections of the page, and expects each event once. @param other the number of an available node. */
-  async function recoverNodes(
-    section: 0 | 1,
-    lost: readonly number[],
-    other: number,
-    env = {},
-  ): Promise<void> {
-    await followNodeLost(section, lost, other, env);
-    await expectEachEventOnce();
-  }
-
+  /** Follows one of the two sections of the page. @param other the number of an available node. */
   async function followNodeLost(
     section: 0 | 1,
     lost: readonly number[],
     other: number,
     env = {},
+    startEmptyNodes: Hands[string] = async () =>
+      void (await Promise.all(lost.map((node) => faults?.start(node)))),
   ): Promise<void> {
     const page = pageOf('runbooks/cluster-node-lost.md').split('## If no replica of the shard is left')[
       section
     ];
     const hands: Hands = {
       [section === 0 ? 'loseReplica' : 'loseShard']: () => lose(lost, other),
-      startEmptyNodes: async () => void (await Promise.all(lost.map((node) => faults?.start(node)))),
+      startEmptyNodes,
       startQuestlog: () => startQuestlog(),
     };
     const [first = 0] = lost;
@@ -296,9 +292,16 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     expect(deployment.services.flatMap((service) => bugsIn(service.stderr()))).toEqual([]);
   });
 
-  test('a lost replica is replaced', async ({ skip }) => {
+  test('a lost replica is replaced by a node with another address', async ({ skip }) => {
     if (faults === undefined) return skip('this cluster cannot be broken');
-    await recoverNodes(0, [3], 2, { SHARD: '2', REPLICA: 'replica2' });
+    const { replace } = faults;
+    await followNodeLost(0, [3], 2, { SHARD: '2', REPLICA: 'replica2' }, async (setVariable) => {
+      const address = await replace(3, { keepName: true });
+      cluster = { ...cluster, nodes: cluster.nodes.with(3, address) };
+      await configure(3);
+      await setVariable('NEW', hostOf(3));
+    });
+    await expectEachEventOnce();
   });
 
   test('events that only a lost replica had are inserted again from the log', async ({ skip }) => {
@@ -353,7 +356,8 @@ await describeClickHouseCluster('the runbooks of a ClickHouse cluster', (start) 
     await append();
     await bench.projectAll(store);
     const env = { SHARD: '1', NUMBER: '1', REPLICAS: 'replica1 replica2', BACKUP: `File('${backup}')` };
-    await recoverNodes(1, nodesOf(1), 2, env);
+    await followNodeLost(1, nodesOf(1), 2, env);
+    await expectEachEventOnce();
   });
 
   test('all nodes are restored from a backup and from the log', async ({ skip }) => {

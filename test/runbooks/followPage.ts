@@ -19,7 +19,9 @@ const MARK =
   /^<!-- test: (?<hand>\w+) -->$|^```sh run(?<fails> fails)?\n(?<typed>[\s\S]*?)^```$|^```text answer\n(?<answer>[\s\S]*?)^```$/gm;
 const END = 'end of a block';
 
-export type Hands = Readonly<Record<string, () => Promise<void>>>;
+/** Sets a variable of the shell for the following blocks. */
+type SetVariable = (name: string, value: string) => Promise<unknown>;
+export type Hands = Readonly<Record<string, (setVariable: SetVariable) => Promise<void>>>;
 
 /** @param text text of the page. @throws Error with the block and its output if the result differs from the page. */
 export async function followPage(text: string, hands: Hands, env: NodeJS.ProcessEnv): Promise<void> {
@@ -34,7 +36,7 @@ export async function followPage(text: string, hands: Hands, env: NodeJS.Process
       if (hand !== undefined) {
         const does = hands[hand];
         if (does === undefined) throw new Error(`the page asks for the hand "${hand}"`);
-        await does();
+        await does((name, value) => shell.type(`${name}='${value}'`));
         idle.delete(hand);
       } else if (typed !== undefined) {
         const { output, failed } = await shell.type(typed);

@@ -165,7 +165,7 @@ async function plantKillInDdl(site: Site): Promise<Planted> {
   }
 }
 
-/** Follows the steps for a lost node in `docs/operating/clickhouse-cluster.md`. */
+/** Follows the steps of `docs/operating/runbooks/cluster-node-lost.md`. */
 async function plantReplacement(site: Site): Promise<Planted> {
   const { faults, nodes } = groundOf(site, ClusterGround);
   const { deployment } = site.trial;
