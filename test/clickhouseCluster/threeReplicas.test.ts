@@ -24,6 +24,9 @@ const QUORUM = { insert_quorum: 2, insert_quorum_parallel: 1, insert_quorum_time
 const KEEPER_FAILS = { insert_keeper_max_retries: 0, insert_keeper_fault_injection_probability: 0.2 };
 /** Distance between two seeds. Neighboring seeds fail the same requests. */
 const SEED_STEP = 7_919;
+/** Counts the inserts of a node that have sent a request to Keeper. */
+const RUNNING_INSERTS = `SELECT count() AS rows FROM system.processes
+  WHERE query_kind = 'Insert' AND ProfileEvents['ZooKeeperTransactions'] > 0`;
 
 const suite = (start: () => Promise<ClickHouseCluster>): void => {
   let cluster: ClickHouseCluster;
@@ -103,6 +106,46 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await startProjector(successor);
     await expectNoLag();
     for (const insert of held) await shardOf(first).insert(insert);
+    await on.expectEachEventOnce();
+  });
+
+  test('an insert that a replica continues after it was suspended for 60 s changes nothing, although its commit was lost', async () => {
+    const [first, successor] = [await on.openStore(0), await on.openStore(1)];
+    const runningInserts = () => on.onNode(0, RUNNING_INSERTS);
+    const [outcome, suspendedAt] = [Promise.withResolvers<string>(), Promise.withResolvers<number>()];
+    onTestFinished(() => Promise.all([faults.resume('keeper'), faults.resume(0)]).then(() => {}));
+    const dying: Store = {
+      ...first,
+      forPartition: () => ({
+        ...shardOf(first),
+        insert: async (insert) => {
+          // The insert starts within its time limit, and waits for an answer of the suspended Keeper.
+          await faults.pause('keeper');
+          outcome.resolve(errorOf(shardOf(first).insert(insert)));
+          await expect.poll(runningInserts).toEqual([{ rows: '1' }]);
+          await faults.pause(0);
+          suspendedAt.resolve(Date.now());
+          await faults.resume('keeper');
+          throw crash();
+        },
+      }),
+    };
+    const [before] = await on.bench.log.committed(GROUPS.projectEvents, TOPICS.events);
+    await on.append(5);
+    const projector = await on.bench.start(dying);
+    await expect(projector.failed).rejects.toThrow('crash');
+    await projector.stop();
+    on.bench.loseOffsets(before?.offset);
+    await on.append(5);
+    await startProjector(successor);
+    await expectNoLag();
+    await on.expectEachEventOnce([1, 2]);
+    const since = await suspendedAt.promise;
+    await expect.poll(() => Date.now() - since, RECOVERS_WITHIN).toBeGreaterThan(60_000);
+    // Node 0 was suspended before it answered the insert.
+    expect(await outcome.promise).toContain('Timeout error');
+    await faults.resume(0);
+    await expect.poll(runningInserts).toEqual([{ rows: '0' }]);
     await on.expectEachEventOnce();
   });
 
