@@ -149,7 +149,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await on.expectEachEventOnce();
   });
 
-  // Reported faults: ClickHouse#108361 and ClickHouse#111577.
+  // Reported faults: ClickHouse#108361 and ClickHouse#111577 lose deduplication tokens.
   test('stores no event twice if ClickHouse loses every deduplication token', async () => {
     const successor = await on.openStore(1);
     const forgetful: Store = {
@@ -214,7 +214,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     expect(await erasedRowsOn(1)).toEqual([{ rows: '0' }]);
   });
 
-  // Reported faults: ClickHouse#112149, and clickhouse-kafka-connect#458 for a failed insert.
+  // Reported faults: ClickHouse#112149 loses a part that Keeper lists. clickhouse-kafka-connect#458 loses events of a failed insert.
   test('stores events again whose only copy is on an unavailable replica, and not twice when it returns', async () => {
     const stored = (node: number) => on.onNode(node, 'SELECT count() AS rows FROM events_local');
     await onNodes([1, 2], 'SYSTEM STOP FETCHES');
