@@ -24,6 +24,9 @@ const QUORUM = { insert_quorum: 2, insert_quorum_parallel: 1, insert_quorum_time
 const KEEPER_FAILS = { insert_keeper_max_retries: 0, insert_keeper_fault_injection_probability: 0.2 };
 /** Distance between two seeds. Neighboring seeds fail the same requests. */
 const SEED_STEP = 7_919;
+/** Counts the inserts of a node that have sent a request to Keeper. */
+const RUNNING_INSERTS = `SELECT count() AS rows FROM system.processes
+  WHERE query_kind = 'Insert' AND ProfileEvents['ZooKeeperTransactions'] > 0`;
 
 const suite = (start: () => Promise<ClickHouseCluster>): void => {
   let cluster: ClickHouseCluster;
@@ -106,7 +109,47 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await on.expectEachEventOnce();
   });
 
-  // Reported faults: ClickHouse#108361 and ClickHouse#111577.
+  test('an insert that a replica continues after it was suspended for 60 s changes nothing, although its commit was lost', async () => {
+    const [first, successor] = [await on.openStore(0), await on.openStore(1)];
+    const runningInserts = () => on.onNode(0, RUNNING_INSERTS);
+    const [outcome, suspendedAt] = [Promise.withResolvers<string>(), Promise.withResolvers<number>()];
+    onTestFinished(() => Promise.all([faults.resume('keeper'), faults.resume(0)]).then(() => {}));
+    const dying: Store = {
+      ...first,
+      forPartition: () => ({
+        ...shardOf(first),
+        insert: async (insert) => {
+          // The insert starts within its time limit, and waits for an answer of the suspended Keeper.
+          await faults.pause('keeper');
+          outcome.resolve(errorOf(shardOf(first).insert(insert)));
+          await expect.poll(runningInserts).toEqual([{ rows: '1' }]);
+          await faults.pause(0);
+          suspendedAt.resolve(Date.now());
+          await faults.resume('keeper');
+          throw crash();
+        },
+      }),
+    };
+    const [before] = await on.bench.log.committed(GROUPS.projectEvents, TOPICS.events);
+    await on.append(5);
+    const projector = await on.bench.start(dying);
+    await expect(projector.failed).rejects.toThrow('crash');
+    await projector.stop();
+    on.bench.loseOffsets(before?.offset);
+    await on.append(5);
+    await startProjector(successor);
+    await expectNoLag();
+    await on.expectEachEventOnce([1, 2]);
+    const since = await suspendedAt.promise;
+    await expect.poll(() => Date.now() - since, RECOVERS_WITHIN).toBeGreaterThan(60_000);
+    // Node 0 was suspended before it answered the insert.
+    expect(await outcome.promise).toContain('Timeout error');
+    await faults.resume(0);
+    await expect.poll(runningInserts).toEqual([{ rows: '0' }]);
+    await on.expectEachEventOnce();
+  });
+
+  // Reported faults: ClickHouse#108361 and ClickHouse#111577 lose deduplication tokens.
   test('stores no event twice if ClickHouse loses every deduplication token', async () => {
     const successor = await on.openStore(1);
     const forgetful: Store = {
@@ -124,37 +167,32 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await on.expectEachEventOnce();
   });
 
-  // Reported faults: ClickHouse#114068 and ClickHouse#121174.
-  test('inserts dropped events again, although a replica can still have the deduplication tokens of the events', async () => {
-    const inserts: Insert[] = [];
-    const [first, successor] = [await on.openStore(0), await on.openStore(0)];
-    const recorded: Store = {
-      ...first,
-      forPartition: () => ({
-        ...shardOf(first),
-        insert: async (insert) => {
-          inserts.push(insert);
-          await shardOf(first).insert(insert);
-        },
-      }),
-    };
+  // Reported faults: ClickHouse#114068 and ClickHouse#121174 drop a retry because of a token without rows.
+  test('inserts deleted events again, although ClickHouse has the deduplication tokens of the events', async () => {
+    const successor = await on.openStore(0);
     await on.append(5);
-    await on.bench.projectAll(recorded);
-    // A replica copies the tokens of Keeper into its memory when the replica drops a retry of an insert.
-    for (const insert of inserts) await shardOf(first).insert(insert);
-    for (const table of ['events_local', 'appends_local']) {
-      const partitions = await on.onNode<{ id: string }>(
-        1,
-        `SELECT DISTINCT partition_id AS id FROM system.parts WHERE active AND table = '${table}'`,
-      );
-      for (const { id } of partitions) await on.command(1, `ALTER TABLE ${table} DROP PARTITION ID '${id}'`);
-    }
+    await on.bench.projectAll(store);
+    // A mutation deletes rows, but not their tokens. The cleanup would delete the tokens of parts without rows.
+    await onNodes([0, 1, 2], 'SYSTEM STOP CLEANUP');
+    onTestFinished(() => onNodes([0, 1, 2], 'SYSTEM START CLEANUP'));
+    await on.command(1, 'ALTER TABLE events_local DELETE WHERE true SETTINGS mutations_sync = 2');
     on.bench.loseOffsets(0);
+    /** Number of stored events after each insert. */
+    const stored: unknown[] = [];
     await startProjector({
       ...successor,
-      forPartition: () => ({ ...shardOf(successor), ...WITHOUT_LATE_INSERTS }),
+      forPartition: () => ({
+        ...shardOf(successor),
+        ...WITHOUT_LATE_INSERTS,
+        insert: async (insert) => {
+          await shardOf(successor).insert(insert);
+          stored.push(await count(successor));
+        },
+      }),
     });
     await expectNoLag();
+    // ClickHouse accepted the first insert, but dropped its rows because of the token.
+    expect(stored[0]).toEqual([{ rows: '0' }]);
     await on.expectEachEventOnce();
   });
 
@@ -176,7 +214,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     expect(await erasedRowsOn(1)).toEqual([{ rows: '0' }]);
   });
 
-  // Reported faults: ClickHouse#112149, and clickhouse-kafka-connect#458 for a failed insert.
+  // Reported faults: ClickHouse#112149 loses a part that Keeper lists. clickhouse-kafka-connect#458 loses events of a failed insert.
   test('stores events again whose only copy is on an unavailable replica, and not twice when it returns', async () => {
     const stored = (node: number) => on.onNode(node, 'SELECT count() AS rows FROM events_local');
     await onNodes([1, 2], 'SYSTEM STOP FETCHES');
@@ -222,17 +260,23 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
     await on.command(0, 'TRUNCATE TABLE erased_events_local');
   });
 
+  // With a lowered quorum, an insert needs no quorum. If Keeper does not run, the insert then finds a read-only table. If Keeper is
+  // suspended, the insert waits until the Keeper session ends. An insert with a quorum always asks Keeper for the replicas first.
   test.each([
-    ['killed', 'kill', 'start'],
-    ['suspended', 'pause', 'resume'],
-  ] as const)('waits while Keeper is %s', async (_, fail, recover) => {
+    ['killed', 'kill', 'start', 'TABLE_IS_READ_ONLY'],
+    ['suspended', 'pause', 'resume', 'KEEPER_EXCEPTION'],
+  ] as const)('waits while Keeper is %s', async (_, fail, recover, withoutQuorum) => {
+    const withoutRetries = on.openNode(0, { querySettings: { insert_keeper_max_retries: 0 } });
     await startProjector(store);
     onTestFinished(() => faults[recover]('keeper'));
     await faults[fail]('keeper');
     await on.append(5);
-    await expect
-      .poll(() => errorOfInsert(shardOf(store)), RECOVERS_WITHIN)
-      .toMatch(/TABLE_IS_READ_ONLY|KEEPER/);
+    await Promise.all([
+      expect.poll(() => errorOfInsert(shardOf(store)), RECOVERS_WITHIN).toContain('KEEPER_EXCEPTION'),
+      expect
+        .poll(() => errorOfInsert(withoutRetries, 'erased_events_local'), RECOVERS_WITHIN)
+        .toContain(withoutQuorum),
+    ]);
     await expect(count(store)).rejects.toThrow('of 2 replicas of shard 1 answer');
     expect(await on.lag()).toBeGreaterThan(0);
     await faults[recover]('keeper');
