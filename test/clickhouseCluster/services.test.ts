@@ -176,6 +176,7 @@ await describeClickHouseCluster('the services on a ClickHouse cluster', (start) 
       { shard: '2', replica: 'replica1', problem: null, queueLength: expect.any(Number) },
       { shard: '2', replica: 'replica2', problem: null, lagSeconds: expect.any(Number) },
     ]);
+    expect((await deployment.questlog('doctor')).stdout).toContain(`${stopped} (replica2 of shard 1)`);
     await expectClusterAlerts(CLUSTER_ALERTS);
     await faults.start(1);
     await expectClusterAlerts([]);
