@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { auditDeployment, keepSecondRows } from '../cluster/auditDeployment.ts';
 import type { ServiceName } from '../cluster/deployment.ts';
 import { startTrial, type Trial } from '../cluster/trial.ts';
-import { eventually } from '../e2e/builders.ts';
+import { eventually, type TestProject } from '../e2e/builders.ts';
 import { clickhouseSettings } from '../e2e/cluster.ts';
 import { ownEnvironment } from '../e2e/product.ts';
 import { seedOfRun } from '../faults/seeded.ts';
@@ -20,6 +20,9 @@ import { pageOf } from './operatingPages.ts';
 const SERVICES: readonly ServiceName[] = ['ingest', 'operations', 'linker', 'projector'];
 /** Number of events that the first tenant can send after the move has started, before its events are over the quota. */
 const QUOTA_LEFT = 1_500;
+/** Number of events that a player sends before the move, and after the move. */
+const SENT = 5;
+const PLAYER = { externalId: 'a player' };
 const WITHIN_MS = 180_000;
 /** Time limit of the test. It is long, because all services start twice. */
 const TEST_WITHIN_MS = 900_000;
@@ -101,7 +104,13 @@ await describeClickHouseCluster(
       const { faults } = cluster;
       if (faults === undefined) return skip('this cluster gets no new nodes');
       const { deployment, load } = trial;
-      const { tenantId } = trial.projects[0] ?? { tenantId: '' };
+      const [project] = trial.projects as [TestProject];
+      const { tenantId } = project;
+      const sessionId = await project.session({ player: PLAYER });
+      const ofSession = `session_id = '${sessionId}'`;
+      const play = async (): Promise<void> => {
+        for (let sent = 0; sent < SENT; sent++) await load.probe({ ...project, sessionId });
+      };
       const [adminPort = 0] = await freePorts(1);
       const port = { QUESTLOG_ADMIN_PORT: String(adminPort) };
       const settings = () => clickhouseSettings(deployment.engines, deployment.name);
@@ -112,13 +121,22 @@ await describeClickHouseCluster(
         );
         return row?.n ?? 0;
       };
-      /** Returns the partitions whose events the new shard has. */
-      const movedPartitions = () =>
+      const partitionsIn = (events: string, node = nodes[0]) =>
         deployment.sql<{ partition: number }>(
-          'SELECT DISTINCT log_partition AS partition FROM events_local',
-          nodes[2],
+          `SELECT DISTINCT log_partition AS partition FROM ${events}`,
+          node,
         );
       await trial.waitForProgress();
+      await play();
+      const window = { beforeMs: TEST_WITHIN_MS, afterMs: TEST_WITHIN_MS };
+      const reportId = (await project.report({ sessionId, window })).json().id;
+      const [played] = await eventually(
+        () => partitionsIn(`events WHERE ${ofSession}`),
+        ({ length }) => length > 0,
+        WITHIN_MS,
+      );
+      const unmoved = ((played?.partition ?? 0) + 1) % 4;
+      const partitions = [0, 1, 2, 3].filter((partition) => partition !== unmoved);
       await follow(
         'add-shard.md',
         {
@@ -145,7 +163,12 @@ await describeClickHouseCluster(
             await operations?.admin('PATCH', `/admin/tenants/${tenantId}`, { monthlySoftQuota: quota });
           },
           isMoved: async () => {
-            await eventually(movedPartitions, ({ length }) => length === 3, WITHIN_MS);
+            await eventually(
+              () => partitionsIn('events_local', nodes[2]),
+              ({ length }) => length === 3,
+              WITHIN_MS,
+            );
+            await play();
             await eventually(
               () => countOf('over_quota'),
               (events) => events > 0,
@@ -155,17 +178,23 @@ await describeClickHouseCluster(
           },
         },
         {
-          PARTITIONS: '0 1 3',
+          PARTITIONS: partitions.join(' '),
           SHARD: '2',
           QUESTLOG_ADMIN_URL: `http://127.0.0.1:${adminPort}`,
         },
       );
       expect(await countOf('NOT over_quota')).toBe(quota);
       const moves = await auditedBodies('/admin/clickhouse/moves');
-      expect(moves).toEqual([{ partitions: [0, 1, 3], shard: '2' }]);
+      expect(moves).toEqual([{ partitions, shard: '2' }]);
       const { findings, links } = await auditDeployment(deployment, load);
       expect(findings).toEqual([]);
       expect(links).toBeGreaterThan(0);
+      const counts = `SELECT (SELECT toUInt32(count()) FROM events_local WHERE ${ofSession}) AS ofShard,
+        (SELECT toUInt32(count()) FROM game_events WHERE ${ofSession} AND player_external_id = '${PLAYER.externalId}') AS ofPlayer,
+        (SELECT toUInt32(count()) FROM report_links WHERE report_id = '${reportId}' AND state = 'linked') AS links`;
+      const row = { ofShard: SENT, ofPlayer: 2 * SENT, links: 2 * SENT };
+      const onNodes = await Promise.all(nodes.map((node) => deployment.sql(counts, node)));
+      expect(onNodes.flat()).toEqual(nodes.map(() => row));
     });
   },
   { shards: 1, replicas: 2 },
