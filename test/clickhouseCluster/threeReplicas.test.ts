@@ -63,6 +63,18 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
   /** Inserts a row that no projector inserts. Returns the name and the message of the error, or an empty string. */
   const errorOfInsert = (of: Store, table = 'erased_events'): Promise<string> =>
     errorOf(of.insert({ table, columns: ['part'], rows: Buffer.of(1, 0, 0, 0) }));
+  /** Projects events until the owner crashes and its commit is lost. The block of the next owner has the same start, and another end. */
+  const replaceOwner = async (dying: Store, successor: Store): Promise<void> => {
+    const [before] = await on.bench.log.committed(GROUPS.projectEvents, TOPICS.events);
+    await on.append(5);
+    const projector = await on.bench.start(dying);
+    await expect(projector.failed).rejects.toThrow('crash');
+    await projector.stop();
+    on.bench.loseOffsets(before?.offset);
+    await on.append(5);
+    await startProjector(successor);
+    await expectNoLag();
+  };
   const erasedRowsOn = (node: number) => on.onNode(node, 'SELECT count() AS rows FROM erased_events_local');
 
   test('while a replica is killed or fetches nothing, events are stored on the two other replicas', async () => {
@@ -95,16 +107,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
         },
       }),
     };
-    const [before] = await on.bench.log.committed(GROUPS.projectEvents, TOPICS.events);
-    await on.append(5);
-    const projector = await on.bench.start(dying);
-    await expect(projector.failed).rejects.toThrow('crash');
-    await projector.stop();
-    on.bench.loseOffsets(before?.offset);
-    // The block of the next owner has the same start, and another end.
-    await on.append(5);
-    await startProjector(successor);
-    await expectNoLag();
+    await replaceOwner(dying, successor);
     for (const insert of held) await shardOf(first).insert(insert);
     await on.expectEachEventOnce();
   });
@@ -130,15 +133,7 @@ const suite = (start: () => Promise<ClickHouseCluster>): void => {
         },
       }),
     };
-    const [before] = await on.bench.log.committed(GROUPS.projectEvents, TOPICS.events);
-    await on.append(5);
-    const projector = await on.bench.start(dying);
-    await expect(projector.failed).rejects.toThrow('crash');
-    await projector.stop();
-    on.bench.loseOffsets(before?.offset);
-    await on.append(5);
-    await startProjector(successor);
-    await expectNoLag();
+    await replaceOwner(dying, successor);
     await on.expectEachEventOnce([1, 2]);
     const since = await suspendedAt.promise;
     await expect.poll(() => Date.now() - since, RECOVERS_WITHIN).toBeGreaterThan(60_000);
