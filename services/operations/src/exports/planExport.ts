@@ -60,7 +60,7 @@ export async function planExport(
 
 /**
  * @throws Unavailable if a plan lacks rows of a log from which the projector inserts. After a restore of the tables, the projector
- * publishes the projected offset of a partition again with the next record of the partition. Rows of an earlier log stay unknown.
+ * publishes the projected offset of each partition again. Rows of an earlier log stay unknown.
  */
 async function requirePublished(
   store: Pick<Store, 'query'>,
@@ -71,9 +71,7 @@ async function requirePublished(
   const ofLogs = logIds.length === 0 ? sql : `${sql} AND log_id IN {logIds:Array(UUID)}`;
   const missing = await countUnknown(store, { sql: ofLogs, params: { ...params, logIds } }, offsets);
   if (missing > 0)
-    throw new Unavailable(
-      `${missing} rows are missing until the projector processes a new record of their partition`,
-    );
+    throw new Unavailable(`${missing} rows are missing until a projector has checked their partition`);
 }
 
 interface Source {

@@ -253,6 +253,8 @@ class BlockRun<Plan> {
     const end = this.#owned.position(topic);
     if (end === start) {
       if (await this.#tables.mayBeRestored()) await this.#checkTables();
+      // After a restore, publishes the start also if the log has no record. A new partition has no commit, and so no `tables`.
+      if (!this.#isStartPublished && this.#committed.tables !== undefined) await this.#publishStart(start);
       return;
     }
     await this.#writeInTraces(this.#block(records, start, end), start < this.#verifyBelow);

@@ -1,6 +1,6 @@
 /** Tests that a partition without new records detects restored tables and fills them. */
 import { expect, onTestFinished, test } from 'vitest';
-import { aLog, topicSpec } from '../log/embedded/testing/testLog.ts';
+import { aLog, HOUR_MS, ManualClock, topicSpec } from '../log/embedded/testing/testLog.ts';
 import { Unavailable } from '../process/errors.ts';
 import { runBlocks } from './blocks.ts';
 import { BlockTable, blockOptions } from './testing/blockTable.ts';
@@ -15,7 +15,8 @@ const ROWS = [...Array(10).keys()];
  * return the current id.
  */
 async function anIdlePartition(table: BlockTable, ...looks: (() => string)[]) {
-  const log = await aLog();
+  const logClock = new ManualClock();
+  const log = await aLog({ clock: logClock });
   await log.ensureTopics([topicSpec(TOPIC)]);
   for (const row of ROWS) await log.append(TOPIC, 0, [{ key: null, value: Buffer.from(String(row)) }]);
   const clock = new ReadDrivenClock();
@@ -41,7 +42,12 @@ async function anIdlePartition(table: BlockTable, ...looks: (() => string)[]) {
       }),
   });
   onTestFinished(() => consumer.stop());
-  return { consumer, looked };
+  /** Deletes all records from the log. */
+  const expireRecords = async (): Promise<void> => {
+    logClock.nowMs += 2 * HOUR_MS;
+    await log.maintain();
+  };
+  return { consumer, looked, expireRecords };
 }
 
 test('notices restored tables, also after an outage, and fills them', async () => {
@@ -63,6 +69,21 @@ test('notices restored tables, also after an outage, and fills them', async () =
     expect.poll(rows, { timeout: WITHIN_MS }).toEqual(['restored', ...ROWS]),
     consumer.failed,
   ]);
+});
+
+test('publishes the offset for restored tables although the log has no record of the partition', async () => {
+  const table = new BlockTable();
+  const { consumer, expireRecords } = await anIdlePartition(table);
+  const published = async (offset: number): Promise<void> =>
+    await Promise.race([
+      expect.poll(() => table.published.at(-1), { timeout: WITHIN_MS }).toBe(offset),
+      consumer.failed,
+    ]);
+  await published(ROWS.length);
+  await expireRecords();
+  table.published.splice(0);
+  table.name = 'restored';
+  await published(ROWS.length);
 });
 
 test('checks the cached id every ten seconds, and requests the current id only after a change', async () => {
