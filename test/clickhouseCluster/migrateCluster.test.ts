@@ -22,10 +22,13 @@ import { StartRefused, Unavailable } from '@questlog/runtime/process/errors';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { anErasure } from '@questlog/schemas/fixtures/builders';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { eventually } from '../e2e/builders.ts';
+import { emptyDataDir, end, spawnProduct } from '../e2e/product.ts';
 import type { ClickHouseCluster } from './aClickHouseCluster.ts';
 import { describeClickHouseCluster } from './describeClickHouseCluster.ts';
 
 const MIGRATIONS = fileURLToPath(new URL('../../deploy/clickhouse', import.meta.url));
+const STARTED_WITHIN_MS = 60_000;
 const ASSIGNED = { rows: '1000', shards: ['1', '2', '1'] };
 
 await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) => {
@@ -343,6 +346,23 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
       await expectEqualNodes(database);
     },
   );
+
+  test('the next start completes a start that was killed while it created tables', async () => {
+    const database = aDatabase();
+    const dataDir = emptyDataDir();
+    folders.push(dataDir);
+    const urls = nodes.map((node) => new URL(database, node).href);
+    const env = { CLICKHOUSE_CLUSTER: cluster.name, CLICKHOUSE_URL: urls.join(',') };
+    const started = spawnProduct({ dataDir, env });
+    await eventually(
+      () => definitions(nodes[0] ?? '', database),
+      ({ length }) => length > 0,
+      STARTED_WITHIN_MS,
+    ).finally(() => end(started, 'SIGKILL'));
+    await expect(expectEqualNodes(database)).rejects.toThrow('contain');
+    await migrate(database);
+    await expectEqualNodes(database);
+  });
 
   test('rejects replicas that do not share their rows', async () => {
     const database = aDatabase();
