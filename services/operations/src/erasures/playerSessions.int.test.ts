@@ -147,6 +147,7 @@ async function aGame(days: object = {}) {
   const players = openPlayerSessions(deps);
   const runs = runErasures({
     ...{ ...deps, players, projections: [], deadLetters: { discardHidden: async () => 0 } },
+    store: { ...store, insertsEndWithinMs: 0 },
   });
   onTestFinished(() => runs.close());
   const erasures = openErasures({ ...deps, players }, () => runs.notify());

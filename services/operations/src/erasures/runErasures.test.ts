@@ -30,6 +30,8 @@ interface Around {
   readonly lateReports?: readonly string[];
   /** True if the projector writes the planned rows only after the last deletion. */
   readonly isProjectorDelayed?: boolean;
+  /** Time limit of an insert. The delayed projector's insert takes half of this time. */
+  readonly insertsEndWithinMs?: number;
   /** Number of deletions that fail because ClickHouse is unavailable. */
   readonly failedDeletions?: number;
   /** True if a node of the cluster does not answer until the erasure has reported the node. */
@@ -52,6 +54,7 @@ async function done(erasure: Erasure, around: Around = {}) {
     lateReports = [],
     failedDeletions = 0,
     isProjectorDelayed = false,
+    insertsEndWithinMs = 0,
     isNodeMissing = false,
     parts = [],
     erasedData = [],
@@ -72,7 +75,12 @@ async function done(erasure: Erasure, around: Around = {}) {
   /** Conditions with their tables. Each condition selects a simulated row until the row is hidden. */
   const rows = new Set<string>();
   const hidden = new Set<string>();
+  /** Simulates an insert of the links that the projector planned before the request. */
+  const insertPlanned = (): void => {
+    for (const condition of rows) if (condition.startsWith('report_link')) hidden.delete(condition);
+  };
   const store = {
+    insertsEndWithinMs,
     query: async (sql: string) => {
       statements.push(sql);
       if (unavailableErasure !== undefined && sql.includes(unavailableErasure.tenantId))
@@ -129,9 +137,9 @@ async function done(erasure: Erasure, around: Around = {}) {
           const { length: reports } = erasures.get(erasure.id)?.reports ?? [];
           steps.push(reports === 0 ? 'caught up' : 'caught up with what links of the report were planned');
           if (arePlannedWritten || isProjectorDelayed !== steps.includes('events')) return;
+          if (insertsEndWithinMs > 0) setTimeout(insertPlanned, insertsEndWithinMs / 2);
+          else insertPlanned();
           arePlannedWritten = isProjectorDelayed;
-          // Simulates the projector, which now writes the rows that it planned before the request.
-          for (const condition of rows) if (condition.startsWith('report_link')) hidden.delete(condition);
         },
       },
     ],
@@ -186,6 +194,12 @@ test('deletes links again that a delayed projector writes after the last deletio
   const { steps, erasure } = await done(ofSessions(1), { isProjectorDelayed: true });
   expect(steps.lastIndexOf('report_link_versions')).toBeGreaterThan(steps.indexOf('events'));
   expect(erasure?.state).toBe('done');
+});
+
+test('deletes links again that an insert without an answer adds after the last deletion', async () => {
+  const { steps, erasure } = await done(ofSessions(1), { isProjectorDelayed: true, insertsEndWithinMs: 400 });
+  expect(steps.lastIndexOf('report_link_versions')).toBeGreaterThan(steps.indexOf('events'));
+  expect(erasure).toMatchObject({ state: 'done', problem: null });
 });
 
 test('adds a report that is written after the first step, and waits for its planned links before the last step', async () => {

@@ -7,7 +7,7 @@ import type { ProjectionProgress } from '@questlog/runtime/log/projection/projec
 import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
-import { Backoff, Notifier, settledSoon } from '@questlog/runtime/process/waiting';
+import { Backoff, Notifier, pause, settledSoon } from '@questlog/runtime/process/waiting';
 import { storageKey, type UploadKey } from '@questlog/runtime/uploads/core/uploadKey';
 import type { UploadStore } from '@questlog/runtime/uploads/uploadStore';
 import { ErasedData } from '@questlog/schemas/erased';
@@ -237,6 +237,7 @@ class Run {
     await dropFromDisk(store, erasure.tenantId, this.#signal);
     // Waits again, because the inserts of a batch that the projector read before the erasure can fail for a long time.
     await this.#waitForProjections();
+    await this.#waitForInserts(erasure);
     for (const scope of scopesOf(erasure)) {
       const { events, sessions, reports, links } = await countRows(store, scope);
       if (events + sessions + reports + links === 0) continue;
@@ -264,6 +265,16 @@ class Run {
     await this.#update({ problem: 'waiting until the projector has caught up with the log' });
     for (const projection of this.#deps.projections)
       await projection.caughtUp('all', CATCH_UP_LIMIT_MS, this.#signal);
+  }
+
+  /** Waits for inserts that started before the rows were hidden. An insert without an answer can take effect after its retry. */
+  async #waitForInserts({ hiddenAt }: Erasure): Promise<void> {
+    const { store, clock } = this.#deps;
+    const waitMs = (hiddenAt ?? 0) + store.insertsEndWithinMs - clock.now();
+    if (waitMs <= 0) return;
+    await this.#update({ problem: 'waiting until earlier inserts of projectors have ended' });
+    await pause(waitMs, this.#signal);
+    this.#signal.throwIfAborted();
   }
 
   /** Records the ids and counts of the erasure, and then erases rows. Without `part`, erases only rows of `EARLY_TABLES`. */
