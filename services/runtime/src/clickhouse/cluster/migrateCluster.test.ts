@@ -57,7 +57,7 @@ test('a full disk on the first node does not prevent a start', async () => {
   const { commands, warn } = await start(['a']);
   expect(commands).toContain(`b DROP DATABASE IF EXISTS ${OLD}`);
   expect(commands).toContain('b CREATE DATABASE IF NOT EXISTS games_expected_NEW ENGINE = Atomic');
-  expect(warn).toHaveBeenCalledExactlyOnceWith('clickhouse_node_unavailable', {
+  expect(warn).toHaveBeenCalledWith('clickhouse_node_unavailable', {
     ...{ node: 'a', cause: 'No space left on device' },
   });
 });

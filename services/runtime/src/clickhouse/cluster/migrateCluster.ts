@@ -1,15 +1,22 @@
 /**
  * Creates the tables of a ClickHouse cluster and repairs nodes whose tables differ. A temporary database on one node gets the
  * tables of a single server from the SQL files. The tables of the cluster are derived from these tables. Each run compares all
- * nodes with the derived tables, so the next run completes a run that was interrupted.
+ * nodes with the derived tables, or with the hash of an earlier comparison, so the next run completes a run that was interrupted.
  */
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { systemClock } from '../../process/clock.ts';
 import { messageOf, StartRefused, Unavailable } from '../../process/errors.ts';
 import type { Logger } from '../../process/logger.ts';
 import { Backoff, retry } from '../../process/waiting.ts';
 import { codeOf, REPLICA_ALREADY_EXISTS } from '../clickhouseErrors.ts';
-import { type AppliedFile, migrationFiles, openMigrated, pendingFiles } from '../migrate.ts';
+import {
+  type AppliedFile,
+  type MigrationFile,
+  migrationFiles,
+  openMigrated,
+  pendingFiles,
+} from '../migrate.ts';
 import { openStore } from '../store.ts';
 import {
   type ClusterNode,
@@ -23,12 +30,11 @@ import {
   clusterTables,
   createOnCluster,
   PARTITION_SHARDS,
-  quoted,
   RESTORE_MARKER,
   repairsOf,
   replaceOnCluster,
 } from './clusterSchema.ts';
-import { syncTables } from './quorumStore.ts';
+import { assignPartitions } from './partitions/assignPartitions.ts';
 import { readTables, type StoredTable, type Table } from './tableState.ts';
 
 export interface ClusterMigration {
@@ -46,77 +52,74 @@ export interface ClusterMigration {
  * @throws StartRefused if the cluster or its tables cannot be used.
  * @throws Unavailable if no node answers, or if an answering node still has other tables than expected after the repair.
  */
-export async function migrateCluster({
-  options,
-  database,
-  directory,
-  storagePolicy = '',
-  logger,
-  open = openStore,
-}: ClusterMigration): Promise<void> {
+export async function migrateCluster(migration: ClusterMigration): Promise<void> {
+  const { options, database, directory, logger, open } = migration;
   const cluster = await openClusterNodes(options, logger, open);
   try {
     const files = migrationFiles(directory);
-    const applied = await appliedFiles(cluster.nodes, database);
+    const recorded = await recordedRows(cluster.nodes, database);
+    const applied = recorded.filter(({ name }) => !name.startsWith(CHECKED));
     const pending = pendingFiles(files, applied);
     // A newer version has created tables that this version does not know, so this version must not change them back.
     if (applied.length + pending.length > files.length) return;
     await dropExpected(cluster.nodes, database);
-    const from = `${database}${EXPECTED}${systemClock.now()}_${randomBytes(4).toString('hex')}`;
-    const names = { from, database, cluster: options.name, storagePolicy };
-    const derive = (node: ClusterNode) => singleServerTables(node, from, directory, open);
-    const expected = clusterTables(await onFirstWritable(cluster.nodes, derive, logger), names);
-    const usable = await attempt(() => new Repair(cluster, expected, names, logger).run());
-    const values = pending.map(({ name, sha256 }) => `('${name}', '${sha256}')`).join(', ');
-    if (values !== '')
-      await usable.nodes[0].store.command(
-        `INSERT INTO ${database}.schema_migrations (name, sha256) VALUES ${values}`,
-      );
+    const state = await commonState(cluster.nodes, files, migration);
+    const isChecked = recorded.some(({ name }) => name === `${CHECKED}${state}`);
+    const usable = isChecked ? cluster : await repairTables(cluster, files, pending, migration);
     await attempt(() => assignPartitions(usable, database));
   } finally {
     await cluster.close();
   }
 }
 
-/** Number of log partitions that get a shard. `QUESTLOG_PARTITIONS` cannot be larger. */
-const PARTITIONS = 1_000;
+/** Prefix of the rows of `schema_migrations` that name states of the tables without differences. A hash follows. */
+const CHECKED = 'checked tables ';
+/** Rules by which the tables of the cluster are derived. */
+const RULES = readFileSync(new URL('./clusterSchema.ts', import.meta.url));
 
 /**
- * Assigns log partitions to shards at the first start. Concurrent starts insert equal rows.
- * @throws StartRefused if no node has rows and a node does not answer, because that node may have rows.
- * @throws Unavailable if a node has not fetched all rows.
+ * Returns a hash of the tables of all nodes and of everything that determines which tables are expected. With the hash, a start
+ * recognizes tables that an earlier start has compared. Returns undefined if the nodes have different tables.
  */
-async function assignPartitions({ nodes, unavailable }: ClusterNodes, database: string): Promise<void> {
-  const table = `${database}.${PARTITION_SHARDS}`;
-  const assignedPartitions = async ({ store }: ClusterNode): Promise<number> => {
-    const [row] = await store.query<{ partitions: string }>(
-      `SELECT uniqExact(log_partition) AS partitions FROM ${table}`,
-    );
-    return Number(row?.partitions);
-  };
-  const countOnEachNode = async (): Promise<number[]> => await Promise.all(nodes.map(assignedPartitions));
-  const sync = async (): Promise<void> => {
-    await Promise.all(nodes.map(({ store }) => syncTables(store, [table])));
-  };
-  const isAssigned = async (): Promise<boolean> => (await countOnEachNode()).some((count) => count > 0);
-  if (await isAssigned()) return;
-  if (unavailable.length > 0)
-    throw new StartRefused(
-      `ClickHouse: no partition has a shard yet, which needs every node; these cannot be used: ${unavailable.join(', ')}`,
-    );
-  await sync();
-  if (await isAssigned()) return;
-  const shards = [...new Set(nodes.map(({ shard }) => shard))].sort().map(quoted);
-  const [{ store }] = nodes;
-  // The insert has no deduplication token. With a token, ClickHouse would store nothing if an earlier insert had the same
-  // token, even if the rows of the earlier insert are lost.
-  await store.command(
-    `INSERT INTO ${table} (log_partition, shard) SETTINGS insert_quorum = 'auto', insert_quorum_timeout = 10000
-     SELECT number, [${shards.join(', ')}][number % ${shards.length} + 1] FROM numbers(${PARTITIONS})`,
+async function commonState(
+  nodes: readonly ClusterNode[],
+  files: readonly MigrationFile[],
+  { database, options, storagePolicy }: ClusterMigration,
+): Promise<string | undefined> {
+  const states = await Promise.all(
+    nodes.map(async ({ store }) => {
+      const tables = await readTables(store, database);
+      // Each node has its own views, with other UUIDs.
+      const described = tables.map(({ definition: _, uuid, ...table }) => ({
+        ...table,
+        uuid: table.engine.startsWith('Replicated') ? uuid : '',
+      }));
+      return JSON.stringify([files.map(({ sha256 }) => sha256), options.name, storagePolicy, described]);
+    }),
   );
-  await sync();
-  if ((await countOnEachNode()).some((count) => count !== PARTITIONS))
-    throw new Unavailable(`ClickHouse: not every node has the rows of ${table}`);
+  const [state = '', ...others] = new Set(states);
+  return others.length > 0 ? undefined : createHash('sha256').update(RULES).update(state).digest('hex');
+}
+
+/** Compares the tables of all nodes with the SQL files, and repairs nodes that differ. @returns the nodes that have all tables */
+async function repairTables(
+  cluster: ClusterNodes,
+  files: readonly MigrationFile[],
+  pending: readonly AppliedFile[],
+  migration: ClusterMigration,
+): Promise<ClusterNodes> {
+  const { options, database, directory, storagePolicy = '', logger, open = openStore } = migration;
+  const from = `${database}${EXPECTED}${systemClock.now()}_${randomBytes(4).toString('hex')}`;
+  const names = { from, database, cluster: options.name, storagePolicy };
+  const derive = (node: ClusterNode) => singleServerTables(node, from, directory, open);
+  const expected = clusterTables(await onFirstWritable(cluster.nodes, derive, logger), names);
+  const usable = await attempt(() => new Repair(cluster, expected, names, logger).run());
+  const state = await commonState(usable.nodes, files, migration);
+  const checked = state === undefined ? [] : [{ name: `${CHECKED}${state}`, sha256: state }];
+  const values = [...pending, ...checked].map(({ name, sha256 }) => `('${name}', '${sha256}')`);
+  const insert = `INSERT INTO ${database}.schema_migrations (name, sha256) VALUES ${values.join(', ')}`;
+  if (values.length > 0) await onFirstWritable(usable.nodes, ({ store }) => store.command(insert), logger);
+  return usable;
 }
 
 /** Part of the name of a temporary database. The time of the creation and a random number follow. */
@@ -154,7 +157,8 @@ const MAX_ATTEMPTS = 10;
 const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 2_000;
 
-async function appliedFiles(nodes: readonly ClusterNode[], database: string): Promise<AppliedFile[]> {
+/** Returns the rows of `schema_migrations` on all nodes. */
+async function recordedRows(nodes: readonly ClusterNode[], database: string): Promise<AppliedFile[]> {
   const perNode = await Promise.all(
     nodes.map(async ({ store }) => {
       const [table] = await store.query(
