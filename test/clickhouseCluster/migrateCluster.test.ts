@@ -14,8 +14,8 @@ import {
   recordErasedEvents,
   restoreSettings,
 } from '@questlog/operations/erasures/eraseRows';
-import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
-import { readTables } from '@questlog/runtime/clickhouse/cluster/tableState';
+import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/tables/migrateCluster';
+import { readTables } from '@questlog/runtime/clickhouse/cluster/tables/tableState';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { type AddressedStore, openStore, type StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { StartRefused, Unavailable } from '@questlog/runtime/process/errors';

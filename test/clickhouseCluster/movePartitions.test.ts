@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { type Bench, crash, failing, openBench } from '@questlog/projector/testing/projectorBench';
 import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
-import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
+import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/tables/migrateCluster';
 import { openStore, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { silentLogger } from '@questlog/runtime/process/logger';
 import { anEventsAccepted } from '@questlog/schemas/fixtures/builders';

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Bench, expireEvents, openBench } from '@questlog/projector/testing/projectorBench';
 import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
-import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
+import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/tables/migrateCluster';
 import { openStore, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { freePorts } from '@questlog/runtime/log/kafka/testing/brokerProcess';
 import { deleteRecords } from '@questlog/runtime/log/kafka/testing/deleteTopics';

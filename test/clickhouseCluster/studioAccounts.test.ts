@@ -14,8 +14,8 @@ import {
   type StudioColumn,
   studioRows,
 } from '@questlog/runtime/clickhouse/chdb/testing/studioRows';
-import { localName } from '@questlog/runtime/clickhouse/cluster/clusterSchema';
-import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
+import { localName } from '@questlog/runtime/clickhouse/cluster/tables/clusterSchema';
+import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/tables/migrateCluster';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import type { StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { openServerAccounts } from '@questlog/runtime/clickhouse/studios/serverAccounts';

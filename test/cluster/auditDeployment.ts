@@ -1,6 +1,6 @@
 /** Audits a deployment after its load. Finds lost events, duplicate events, a wrong order, and wrong links. */
 import { isDeepStrictEqual } from 'node:util';
-import { localName } from '@questlog/runtime/clickhouse/cluster/clusterSchema';
+import { localName } from '@questlog/runtime/clickhouse/cluster/tables/clusterSchema';
 import { readCommitted } from '@questlog/runtime/log/kafka/testing/readCommitted';
 import type { Batch, Log, LogRecord } from '@questlog/runtime/log/log';
 import { unframe } from '@questlog/schemas/topics/contract';

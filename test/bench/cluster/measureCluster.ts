@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Bench, openBench } from '@questlog/projector/testing/projectorBench';
 import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
-import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
+import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/tables/migrateCluster';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import { openStore, type Store, type StoreOptions } from '@questlog/runtime/clickhouse/store';
 import { until } from '@questlog/runtime/log/contract/harness';

@@ -9,7 +9,7 @@ import {
   clusterTables,
   localName,
   SHARDED,
-} from '@questlog/runtime/clickhouse/cluster/clusterSchema';
+} from '@questlog/runtime/clickhouse/cluster/tables/clusterSchema';
 import { Unavailable } from '@questlog/runtime/process/errors';
 import type { Row } from '../clickhouse/expressions.ts';
 import { parseStatement } from '../clickhouse/parseSql.ts';

@@ -30,8 +30,8 @@ interface Around {
   readonly lateReports?: readonly string[];
   /** True if the projector writes the planned rows only after the last deletion. */
   readonly isProjectorDelayed?: boolean;
-  /** Time limit of an insert. The delayed projector's insert takes half of this time. */
-  readonly insertsEndWithinMs?: number;
+  /** True if an insert of planned rows takes effect only while the erasure waits for earlier inserts. */
+  readonly isInsertLate?: boolean;
   /** Number of deletions that fail because ClickHouse is unavailable. */
   readonly failedDeletions?: number;
   /** True if a node of the cluster does not answer until the erasure has reported the node. */
@@ -54,7 +54,7 @@ async function done(erasure: Erasure, around: Around = {}) {
     lateReports = [],
     failedDeletions = 0,
     isProjectorDelayed = false,
-    insertsEndWithinMs = 0,
+    isInsertLate = false,
     isNodeMissing = false,
     parts = [],
     erasedData = [],
@@ -80,7 +80,7 @@ async function done(erasure: Erasure, around: Around = {}) {
     for (const condition of rows) if (condition.startsWith('report_link')) hidden.delete(condition);
   };
   const store = {
-    insertsEndWithinMs,
+    insertsEndWithinMs: isInsertLate ? 100 : 0,
     query: async (sql: string) => {
       statements.push(sql);
       if (unavailableErasure !== undefined && sql.includes(unavailableErasure.tenantId))
@@ -123,6 +123,9 @@ async function done(erasure: Erasure, around: Around = {}) {
         if (entity === undefined) return;
         erasures.set(id, entity);
         current.erased.add(entity);
+        if (!isInsertLate || arePlannedWritten || !entity.problem?.includes('earlier inserts')) return;
+        insertPlanned();
+        arePlannedWritten = true;
       },
     } as never,
     store: { ...store, ...(isNodeMissing && { nodes }) } as never,
@@ -137,8 +140,7 @@ async function done(erasure: Erasure, around: Around = {}) {
           const { length: reports } = erasures.get(erasure.id)?.reports ?? [];
           steps.push(reports === 0 ? 'caught up' : 'caught up with what links of the report were planned');
           if (arePlannedWritten || isProjectorDelayed !== steps.includes('events')) return;
-          if (insertsEndWithinMs > 0) setTimeout(insertPlanned, insertsEndWithinMs / 2);
-          else insertPlanned();
+          insertPlanned();
           arePlannedWritten = isProjectorDelayed;
         },
       },
@@ -197,7 +199,7 @@ test('deletes links again that a delayed projector writes after the last deletio
 });
 
 test('deletes links again that an insert without an answer adds after the last deletion', async () => {
-  const { steps, erasure } = await done(ofSessions(1), { isProjectorDelayed: true, insertsEndWithinMs: 400 });
+  const { steps, erasure } = await done(ofSessions(1), { isInsertLate: true });
   expect(steps.lastIndexOf('report_link_versions')).toBeGreaterThan(steps.indexOf('events'));
   expect(erasure).toMatchObject({ state: 'done', problem: null });
 });

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { startEngineProcess } from '@questlog/runtime/clickhouse/chdb/engineProcess';
 import { QueryRejected } from '@questlog/runtime/clickhouse/clickhouseErrors';
 import { openClusterStore } from '@questlog/runtime/clickhouse/cluster/clusterStore';
-import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/migrateCluster';
+import { migrateCluster } from '@questlog/runtime/clickhouse/cluster/tables/migrateCluster';
 import { openMigrated } from '@questlog/runtime/clickhouse/migrate';
 import {
   type AddressedStore,

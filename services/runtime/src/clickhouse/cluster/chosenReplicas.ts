@@ -5,7 +5,7 @@
 import { Unavailable } from '../../process/errors.ts';
 import type { Store } from '../store.ts';
 import type { Member } from './clusterMembers.ts';
-import { quoted } from './clusterSchema.ts';
+import { quoted } from './tables/clusterSchema.ts';
 
 export type QuerySettings = Readonly<Record<string, string | number>>;
 

@@ -9,8 +9,8 @@ import { pause, withinLimit } from '../../process/waiting.ts';
 import type { AddressedStore, Store } from '../store.ts';
 import { onCompleteReplicas, type QuerySettings, rejectOtherReplicas } from './chosenReplicas.ts';
 import type { Member } from './clusterMembers.ts';
-import { localName, SHARDED } from './clusterSchema.ts';
 import { type ReplicaSet, syncTables, tablesIn } from './quorumStore.ts';
+import { localName, SHARDED } from './tables/clusterSchema.ts';
 
 export interface ReadDeps {
   /** Name of the cluster in `remote_servers`. */

@@ -10,14 +10,14 @@ import { type NodeStore, openStore, type Store, type StoreOptions } from '../sto
 import { type Member, type Members, openMembers } from './clusterMembers.ts';
 import type { ClusterOptions } from './clusterNodes.ts';
 import { openClusterReads } from './clusterReads.ts';
-import { localName, withLocalNames } from './clusterSchema.ts';
 import { movePartitions } from './partitions/movePartitions.ts';
 import { PartitionShards } from './partitions/partitionShards.ts';
 import { partitionStore } from './partitions/partitionStore.ts';
 import { quorumStore, type ReplicaSet, readsRows, syncTables, tablesIn } from './quorumStore.ts';
 import { changeQuorum } from './quorums/changeQuorum.ts';
 import { quorumOf, ShardQuorums } from './quorums/shardQuorums.ts';
-import { readTables, type StoredTable } from './tableState.ts';
+import { localName, withLocalNames } from './tables/clusterSchema.ts';
+import { readTables, type StoredTable } from './tables/tableState.ts';
 
 /**
  * Settings of all requests. An insert ends within `insertsEndWithinMs`, because ClickHouse waits 10 s for a quorum and does not

@@ -8,7 +8,7 @@ import { messageOf, Unavailable } from '../../process/errors.ts';
 import { shuffled } from '../../process/shuffled.ts';
 import { pause } from '../../process/waiting.ts';
 import type { Store } from '../store.ts';
-import { idTable, localName, withLocalNames } from './clusterSchema.ts';
+import { idTable, localName, withLocalNames } from './tables/clusterSchema.ts';
 
 export interface ReplicaSet {
   /** For example `shard 1`. */

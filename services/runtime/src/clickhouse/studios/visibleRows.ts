@@ -1,7 +1,7 @@
 /** Refuses the start if row policies hide the product's own rows. Hidden rows would look like lost rows. */
 import { StartRefused, Unavailable } from '../../process/errors.ts';
 import { withinAnswerLimit } from '../cluster/clusterNodes.ts';
-import { localName, PARTITION_SHARDS } from '../cluster/clusterSchema.ts';
+import { localName, PARTITION_SHARDS } from '../cluster/tables/clusterSchema.ts';
 import { openStore, type Store, type StoreOptions } from '../store.ts';
 import { STUDIO_RULES } from '../studioTables.ts';
 

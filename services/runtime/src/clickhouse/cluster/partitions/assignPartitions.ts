@@ -1,8 +1,8 @@
 /** Assigns the partitions of the log to the shards of a new cluster. */
 import { StartRefused, Unavailable } from '../../../process/errors.ts';
 import type { ClusterNode, ClusterNodes } from '../clusterNodes.ts';
-import { PARTITION_SHARDS, quoted } from '../clusterSchema.ts';
 import { syncTables } from '../quorumStore.ts';
+import { PARTITION_SHARDS, quoted } from '../tables/clusterSchema.ts';
 
 /** Number of log partitions that get a shard. `QUESTLOG_PARTITIONS` cannot be larger. */
 const PARTITIONS = 1_000;

@@ -1,8 +1,8 @@
 /** Moves log partitions to another shard. New events go to the new shard, and older events stay where they are. */
 import { Unavailable } from '../../../process/errors.ts';
 import type { Store } from '../../store.ts';
-import { PARTITION_SHARDS, quoted } from '../clusterSchema.ts';
 import { onEachNode } from '../eachNode.ts';
+import { PARTITION_SHARDS, quoted } from '../tables/clusterSchema.ts';
 import type { ListedPartition, ShardAssignments } from './shardAssignments.ts';
 
 export interface MoveDeps {

@@ -6,7 +6,7 @@ import type { Clock } from '../../../process/clock.ts';
 import { Unavailable } from '../../../process/errors.ts';
 import { coalesceCalls } from '../../../process/waiting.ts';
 import type { Store } from '../../store.ts';
-import { PARTITION_SHARDS } from '../clusterSchema.ts';
+import { PARTITION_SHARDS } from '../tables/clusterSchema.ts';
 import type { ListedPartition, ShardAssignments } from './shardAssignments.ts';
 
 /** One row of `partition_shards`. The first row of a partition has version 0. */

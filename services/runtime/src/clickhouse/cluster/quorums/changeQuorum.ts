@@ -1,8 +1,8 @@
 /** Lowers the quorum of a shard, and restores the quorum after enough replicas have all rows again. */
 import { messageOf, Unavailable } from '../../../process/errors.ts';
 import type { Store } from '../../store.ts';
-import { quoted, SHARD_QUORUMS } from '../clusterSchema.ts';
 import { type ReplicaSet, syncTables } from '../quorumStore.ts';
+import { quoted, SHARD_QUORUMS } from '../tables/clusterSchema.ts';
 import { QUORUM_VALID_MS, quorumOf, type ShardQuorums } from './shardQuorums.ts';
 
 export interface QuorumDeps extends Pick<Store, 'insertsEndWithinMs'>, Required<Pick<Store, 'nodes'>> {

@@ -6,7 +6,7 @@ import type { Clock } from '../../../process/clock.ts';
 import { coalesceCalls } from '../../../process/waiting.ts';
 import type { Store } from '../../store.ts';
 import type { Member } from '../clusterMembers.ts';
-import { SHARD_QUORUMS } from '../clusterSchema.ts';
+import { SHARD_QUORUMS } from '../tables/clusterSchema.ts';
 import type { QuorumList, ShardQuorum } from './quorumList.ts';
 
 interface QuorumChange {

@@ -143,7 +143,7 @@ const STATEMENTS =
   /^(CREATE (TABLE|VIEW|OR REPLACE VIEW)\b|ALTER TABLE \w+\s+(ADD COLUMN|ADD INDEX|MODIFY COLUMN|MODIFY COMMENT|COMMENT COLUMN|MODIFY SETTING)\b)/;
 
 test('the SQL files contain only changes that a cluster can be repaired with', () => {
-  const directory = new URL('../../../../../deploy/clickhouse/', import.meta.url);
+  const directory = new URL('../../../../../../deploy/clickhouse/', import.meta.url);
   const statements = readdirSync(directory).flatMap((name) =>
     readFileSync(new URL(name, directory), 'utf8')
       .split(/^;$/m)

@@ -1,5 +1,5 @@
 /** Reads the tables and views of a database, as ClickHouse describes them in its system tables. */
-import type { Store } from '../store.ts';
+import type { Store } from '../../store.ts';
 
 export interface Column {
   readonly name: string;

@@ -5,7 +5,7 @@
  * - A view over a sharded table becomes a view `<name>_shard` over the local rows.
  * - A Distributed table with the original name reads these views on all shards, and rejects inserts.
  */
-import { StartRefused, Unavailable } from '../../process/errors.ts';
+import { StartRefused, Unavailable } from '../../../process/errors.ts';
 import type { Column, SkippingIndex, Table } from './tableState.ts';
 
 /** Tables that grow with events. Their rows are on the shard of their log partition. */

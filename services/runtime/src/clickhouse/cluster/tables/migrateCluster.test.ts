@@ -1,8 +1,8 @@
 /** Tests which faults of a node do not prevent the comparison of the tables of a cluster. */
 import { expect, test, vi } from 'vitest';
-import { Unavailable } from '../../process/errors.ts';
-import { silentLogger } from '../../process/logger.ts';
-import type { AddressedStore, StoreOptions } from '../store.ts';
+import { Unavailable } from '../../../process/errors.ts';
+import { silentLogger } from '../../../process/logger.ts';
+import type { AddressedStore, StoreOptions } from '../../store.ts';
 import { clusterTables } from './clusterSchema.ts';
 import { migrateCluster } from './migrateCluster.ts';
 
