@@ -360,7 +360,7 @@ await describeClickHouseCluster('the tables of a ClickHouse cluster', (start) =>
     },
   );
 
-  test('the next start completes a start that was killed while it created tables', async () => {
+  test('the next start completes a start that was killed during the creation of the tables', async () => {
     const database = aDatabase();
     const dataDir = emptyDataDir();
     folders.push(dataDir);

@@ -114,7 +114,9 @@ test('before the projected offsets are published, the command fails and writes n
   const server = await serveExports(engine.store, PROJECT);
   expect(await questlogCommand(argumentsFor('events', output), { env: server })).toMatchObject({
     ...{ code: 1, stdout: '' },
-    stderr: expect.stringContaining(`${ROWS} rows are missing until a projector has checked their partition`),
+    stderr: expect.stringContaining(
+      `${ROWS} rows are missing until the projector publishes the offset of their partition`,
+    ),
   });
   expect(filesIn(folderOf('events'))).toEqual([]);
 });

@@ -162,7 +162,7 @@ test('an export waits until the projector has published the offset of its rows a
   run(first);
   await ended(jobId, {
     state: 'queued',
-    problem: `${CHUNKS} rows are missing until a projector has checked their partition`,
+    problem: `${CHUNKS} rows are missing until the projector publishes the offset of their partition`,
   });
   await publishOffset(CHUNKS);
   clock.nowMs += HOUR_MS;

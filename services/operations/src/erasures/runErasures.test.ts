@@ -30,7 +30,7 @@ interface Around {
   readonly lateReports?: readonly string[];
   /** True if the projector writes the planned rows only after the last deletion. */
   readonly isProjectorDelayed?: boolean;
-  /** True if an insert of planned rows takes effect only while the erasure waits for earlier inserts. */
+  /** True if an insert of planned rows takes effect only while the erasure waits for late inserts. */
   readonly isInsertLate?: boolean;
   /** Number of deletions that fail because ClickHouse is unavailable. */
   readonly failedDeletions?: number;
@@ -123,7 +123,7 @@ async function done(erasure: Erasure, around: Around = {}) {
         if (entity === undefined) return;
         erasures.set(id, entity);
         current.erased.add(entity);
-        if (!isInsertLate || arePlannedWritten || !entity.problem?.includes('earlier inserts')) return;
+        if (!isInsertLate || arePlannedWritten || !entity.problem?.includes('late inserts')) return;
         insertPlanned();
         arePlannedWritten = true;
       },
@@ -198,7 +198,7 @@ test('deletes links again that a delayed projector writes after the last deletio
   expect(erasure?.state).toBe('done');
 });
 
-test('deletes links again that an insert without an answer adds after the last deletion', async () => {
+test('deletes links again if a late insert adds them after the last deletion', async () => {
   const { steps, erasure } = await done(ofSessions(1), { isInsertLate: true });
   expect(steps.lastIndexOf('report_link_versions')).toBeGreaterThan(steps.indexOf('events'));
   expect(erasure).toMatchObject({ state: 'done', problem: null });

@@ -71,7 +71,9 @@ async function requirePublished(
   const ofLogs = logIds.length === 0 ? sql : `${sql} AND log_id IN {logIds:Array(UUID)}`;
   const missing = await countUnknown(store, { sql: ofLogs, params: { ...params, logIds } }, offsets);
   if (missing > 0)
-    throw new Unavailable(`${missing} rows are missing until a projector has checked their partition`);
+    throw new Unavailable(
+      `${missing} rows are missing until the projector publishes the offset of their partition`,
+    );
 }
 
 interface Source {

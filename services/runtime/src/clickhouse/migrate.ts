@@ -12,7 +12,7 @@ import { codeOf, TABLE_ALREADY_EXISTS } from './clickhouseErrors.ts';
 import { openStore, type Store, type StoreOptions } from './store.ts';
 import { requireSupportedClickHouse } from './waitForClickHouse.ts';
 
-const MIGRATIONS_TABLE = `
+export const MIGRATIONS_TABLE = `
   CREATE TABLE IF NOT EXISTS schema_migrations (name String, sha256 String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
   ENGINE = MergeTree ORDER BY name SETTINGS fsync_after_insert = 1, fsync_part_directory = 1`;
 

@@ -253,7 +253,7 @@ class BlockRun<Plan> {
     const end = this.#owned.position(topic);
     if (end === start) {
       if (await this.#tables.mayBeRestored()) await this.#checkTables();
-      // After a restore, publishes the start also if the log has no record. A new partition has no commit, and so no `tables`.
+      // After a restore, publishes the offset although no block follows. A new partition has no commit, so `tables` is undefined.
       if (!this.#isStartPublished && this.#committed.tables !== undefined) await this.#publishStart(start);
       return;
     }

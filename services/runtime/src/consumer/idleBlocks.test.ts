@@ -42,7 +42,7 @@ async function anIdlePartition(table: BlockTable, ...looks: (() => string)[]) {
       }),
   });
   onTestFinished(() => consumer.stop());
-  /** Deletes all records from the log. */
+  /** Expires all records of the log. */
   const expireRecords = async (): Promise<void> => {
     logClock.nowMs += 2 * HOUR_MS;
     await log.maintain();

@@ -1,7 +1,7 @@
 /**
  * Creates the tables of a ClickHouse cluster and repairs nodes whose tables differ. A temporary database on one node gets the
- * tables of a single server from the SQL files. The tables of the cluster are derived from these tables. Each run compares all
- * nodes with the derived tables, or with the hash of an earlier comparison, so the next run completes a run that was interrupted.
+ * tables of a single server from the SQL files. The tables of the cluster are derived from these tables. A run compares all nodes
+ * with the derived tables, unless an earlier run has recorded their state. Therefore, the next run completes an interrupted run.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -11,6 +11,7 @@ import type { Logger } from '../../../process/logger.ts';
 import { Backoff, retry } from '../../../process/waiting.ts';
 import {
   type AppliedFile,
+  MIGRATIONS_TABLE,
   type MigrationFile,
   migrationFiles,
   openMigrated,
@@ -26,7 +27,7 @@ import {
 import { assignPartitions } from '../partitions/assignPartitions.ts';
 import { clusterTables } from './clusterSchema.ts';
 import { Repair } from './repair.ts';
-import { readTables, type Table } from './tableState.ts';
+import { readTables, type StoredTable, type Table } from './tableState.ts';
 
 export interface ClusterMigration {
   readonly options: ClusterOptions;
@@ -54,63 +55,83 @@ export async function migrateCluster(migration: ClusterMigration): Promise<void>
     // A newer version has created tables that this version does not know, so this version must not change them back.
     if (applied.length + pending.length > files.length) return;
     await dropExpected(cluster.nodes, database);
-    const state = await commonState(cluster.nodes, files, migration);
-    const isChecked = recorded.some(({ name }) => name === `${CHECKED}${state}`);
-    const usable = isChecked ? cluster : await repairTables(cluster, files, pending, migration);
+    const tables = await attempt(() => tablesOf(cluster.nodes, database));
+    const isChecked = recorded.some(isNamed(checkedRow(tables, files, migration)));
+    const usable = isChecked ? cluster : await repairTables(cluster, { files, pending, recorded }, migration);
     await attempt(() => assignPartitions(usable, database));
   } finally {
     await cluster.close();
   }
 }
 
-/** Prefix of the rows of `schema_migrations` that name states of the tables without differences. A hash follows. */
+async function tablesOf(nodes: readonly ClusterNode[], database: string): Promise<StoredTable[][]> {
+  return await Promise.all(nodes.map(({ store }) => readTables(store, database)));
+}
+
+/** Prefix of the name of a row of `schema_migrations` that records a compared state. The hash of the state follows. */
 const CHECKED = 'checked tables ';
-/** Rules by which the tables of the cluster are derived. */
-const RULES = readFileSync(new URL('./clusterSchema.ts', import.meta.url));
+/** Source text of the rules that derive the tables of a cluster and repair a node. */
+const RULES = ['clusterSchema.ts', 'repair.ts'].map((name) =>
+  readFileSync(new URL(name, import.meta.url), 'utf8'),
+);
 
 /**
- * Returns a hash of the tables of all nodes and of everything that determines which tables are expected. With the hash, a start
- * recognizes tables that an earlier start has compared. Returns undefined if the nodes have different tables.
+ * Returns the row that records the state of a cluster: a hash of the tables of all nodes, the SQL files, and the rules. Returns
+ * undefined if the nodes have different tables.
  */
-async function commonState(
-  nodes: readonly ClusterNode[],
+function checkedRow(
+  tablesOfNodes: readonly (readonly StoredTable[])[],
   files: readonly MigrationFile[],
-  { database, options, storagePolicy }: ClusterMigration,
-): Promise<string | undefined> {
-  const states = await Promise.all(
-    nodes.map(async ({ store }) => {
-      const tables = await readTables(store, database);
-      // Each node has its own views, with other UUIDs.
-      const described = tables.map(({ definition: _, uuid, ...table }) => ({
-        ...table,
-        uuid: table.engine.startsWith('Replicated') ? uuid : '',
-      }));
-      return JSON.stringify([files.map(({ sha256 }) => sha256), options.name, storagePolicy, described]);
-    }),
-  );
+  { options, storagePolicy }: ClusterMigration,
+): AppliedFile | undefined {
+  const expected = [RULES, MIGRATIONS_TABLE, files.map(({ sha256 }) => sha256), options.name, storagePolicy];
+  const states = tablesOfNodes.map((tables) => {
+    const stored = tables.map(({ definition: _, uuid, ...table }) => ({
+      ...table,
+      // Views and Distributed tables have different UUIDs on each node.
+      uuid: table.engine.startsWith('Replicated') ? uuid : '',
+    }));
+    return JSON.stringify([expected, stored]);
+  });
   const [state = '', ...others] = new Set(states);
-  return others.length > 0 ? undefined : createHash('sha256').update(RULES).update(state).digest('hex');
+  if (others.length > 0) return undefined;
+  const sha256 = createHash('sha256').update(state).digest('hex');
+  return { name: `${CHECKED}${sha256}`, sha256 };
+}
+
+function isNamed(row: AppliedFile | undefined): (recorded: AppliedFile) => boolean {
+  return ({ name }) => name === row?.name;
+}
+
+interface Migrations {
+  readonly files: readonly MigrationFile[];
+  readonly pending: readonly AppliedFile[];
+  /** All rows of `schema_migrations`. */
+  readonly recorded: readonly AppliedFile[];
 }
 
 /** Compares the tables of all nodes with the SQL files, and repairs nodes that differ. @returns the nodes that have all tables */
 async function repairTables(
-  cluster: ClusterNodes,
-  files: readonly MigrationFile[],
-  pending: readonly AppliedFile[],
+  nodes: ClusterNodes,
+  { files, pending, recorded }: Migrations,
   migration: ClusterMigration,
 ): Promise<ClusterNodes> {
   const { options, database, directory, storagePolicy = '', logger, open = openStore } = migration;
   const from = `${database}${EXPECTED}${systemClock.now()}_${randomBytes(4).toString('hex')}`;
   const names = { from, database, cluster: options.name, storagePolicy };
   const derive = (node: ClusterNode) => singleServerTables(node, from, directory, open);
-  const expected = clusterTables(await onFirstWritable(cluster.nodes, derive, logger), names);
-  const usable = await attempt(() => new Repair(cluster, expected, names, logger).run());
-  const state = await commonState(usable.nodes, files, migration);
-  const checked = state === undefined ? [] : [{ name: `${CHECKED}${state}`, sha256: state }];
-  const values = [...pending, ...checked].map(({ name, sha256 }) => `('${name}', '${sha256}')`);
-  const insert = `INSERT INTO ${database}.schema_migrations (name, sha256) VALUES ${values.join(', ')}`;
-  if (values.length > 0) await onFirstWritable(usable.nodes, ({ store }) => store.command(insert), logger);
-  return usable;
+  const expected = clusterTables(await onFirstWritable(nodes.nodes, derive, logger), names);
+  const { cluster, tables } = await attempt(() => new Repair(nodes, expected, names, logger).run());
+  const record = async (rows: readonly AppliedFile[]): Promise<void> => {
+    const values = rows.map(({ name, sha256 }) => `('${name}', '${sha256}')`).join(', ');
+    const insert = `INSERT INTO ${database}.schema_migrations (name, sha256) VALUES ${values}`;
+    if (values !== '') await onFirstWritable(cluster.nodes, ({ store }) => store.command(insert), logger);
+  };
+  await record(pending);
+  const checked = checkedRow(tables, files, migration);
+  // Without this row, the next start compares the tables again.
+  if (checked !== undefined && !recorded.some(isNamed(checked))) await record([checked]).catch(() => {});
+  return cluster;
 }
 
 /** Part of the name of a temporary database. The time of the creation and a random number follow. */

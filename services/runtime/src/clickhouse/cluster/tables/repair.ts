@@ -14,6 +14,13 @@ import {
 } from './clusterSchema.ts';
 import { readTables, type StoredTable } from './tableState.ts';
 
+export interface Repaired {
+  /** Nodes that have all tables. */
+  readonly cluster: ClusterNodes;
+  /** Tables of each of these nodes. */
+  readonly tables: readonly (readonly StoredTable[])[];
+}
+
 type TablesOfNode = ReadonlyMap<string, StoredTable>;
 
 /** One comparison of all nodes with the expected tables, with the changes that the nodes need. */
@@ -31,11 +38,8 @@ export class Repair {
     this.#logger = logger;
   }
 
-  /**
-   * Returns the nodes that have all tables.
-   * @throws Unavailable if a node still differs, for example because a replica has not applied a change yet
-   */
-  async run(): Promise<ClusterNodes> {
+  /** @throws Unavailable if a node still differs, for example because a replica has not applied a change yet */
+  async run(): Promise<Repaired> {
     await this.#onEachNode(({ store }) =>
       store.command(`CREATE DATABASE IF NOT EXISTS ${this.#names.database} ENGINE = Atomic`),
     );
@@ -49,7 +53,8 @@ export class Repair {
     const different = this.#cluster.nodes.flatMap((node) => this.#differences(node));
     if (different.length > 0)
       throw new Unavailable(`ClickHouse: tables still differ: ${different.join(', ')}`);
-    return this.#cluster;
+    const cluster = this.#cluster;
+    return { cluster, tables: cluster.nodes.map((node) => [...(this.#tables.get(node)?.values() ?? [])]) };
   }
 
   async #onEachNode(work: (node: ClusterNode) => Promise<void>): Promise<void> {

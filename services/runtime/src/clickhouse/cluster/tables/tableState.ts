@@ -82,7 +82,7 @@ const MOVE_TTL = /^ TTL [^']* TO (?:VOLUME|DISK) '[^']*'$/;
 
 function settingsIn(text: string): Record<string, string> {
   const pairs = text.split(', ').filter((pair) => pair !== '');
-  return Object.fromEntries(pairs.map((pair) => pair.split(' = ') as [string, string]));
+  return Object.fromEntries(pairs.sort().map((pair) => pair.split(' = ') as [string, string]));
 }
 
 function rowsOf<T>(rows: readonly Row<T>[], name: string): T[] {
