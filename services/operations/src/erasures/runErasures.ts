@@ -238,6 +238,7 @@ class Run {
     await this.#waitForProjections();
     // An insert whose answer was lost can take effect after its retry has succeeded.
     const insertsEndAtMs = steadyClock.now() + store.insertsEndWithinMs;
+    await this.#update({ problem: null });
     await dropFromDisk(store, erasure.tenantId, this.#signal);
     await this.#waitUntil(insertsEndAtMs);
     for (const scope of scopesOf(erasure)) {
