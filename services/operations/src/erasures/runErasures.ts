@@ -4,7 +4,7 @@ import { requireAllReplicas } from '@questlog/runtime/clickhouse/cluster/eachNod
 import type { Store } from '@questlog/runtime/clickhouse/store';
 import type { DirectoryHandle } from '@questlog/runtime/directory/openDirectory';
 import type { ProjectionProgress } from '@questlog/runtime/log/projection/projection';
-import { type Clock, steadyClock } from '@questlog/runtime/process/clock';
+import type { Clock } from '@questlog/runtime/process/clock';
 import { messageOf, Unavailable } from '@questlog/runtime/process/errors';
 import type { Logger } from '@questlog/runtime/process/logger';
 import { Backoff, Notifier, pause, settledSoon } from '@questlog/runtime/process/waiting';
@@ -234,13 +234,10 @@ class Run {
     const { store, directory, clock, logger } = this.#deps;
     const erasure = this.#erasure();
     await requireAllReplicas(store, ERASED_TABLES);
+    await dropFromDisk(store, erasure.tenantId, this.#signal);
     // Waits again, because the inserts of a batch that the projector read before the erasure can fail for a long time.
     await this.#waitForProjections();
-    // An insert whose answer was lost can take effect after its retry has succeeded.
-    const insertsEndAtMs = steadyClock.now() + store.insertsEndWithinMs;
-    await this.#update({ problem: null });
-    await dropFromDisk(store, erasure.tenantId, this.#signal);
-    await this.#waitUntil(insertsEndAtMs);
+    await this.#waitForLateInserts(erasure);
     for (const scope of scopesOf(erasure)) {
       const { events, sessions, reports, links } = await countRows(store, scope);
       if (events + sessions + reports + links === 0) continue;
@@ -270,8 +267,11 @@ class Run {
       await projection.caughtUp('all', CATCH_UP_LIMIT_MS, this.#signal);
   }
 
-  async #waitUntil(insertsEndAtMs: number): Promise<void> {
-    const waitMs = insertsEndAtMs - steadyClock.now();
+  /** Waits for inserts whose answers were lost, because such an insert can take effect after its retry has succeeded. */
+  async #waitForLateInserts({ hiddenAt }: Erasure): Promise<void> {
+    const { store, clock } = this.#deps;
+    const sinceHiddenMs = Math.max(0, clock.now() - (hiddenAt ?? 0));
+    const waitMs = store.insertsEndWithinMs - sinceHiddenMs;
     if (waitMs <= 0) return;
     await this.#update({ problem: 'waiting until late inserts can no longer add rows' });
     await pause(waitMs, this.#signal);
