@@ -51,6 +51,11 @@ const CAUSES: readonly (readonly [commit: string, finding: string, cause: string
   ['e1fbf1130e', 'condition not met within 240000 ms', DETACHED],
   ['d231cba274', 'condition not met within 240000 ms', DETACHED],
   [
+    'a9cc2f7361',
+    'condition not met within 240000 ms',
+    'an erasure of many parts took longer than the limit of the test.',
+  ],
+  [
     '53ba28852f',
     '10-2-3 was answered 500',
     'a bug (fixed in 3928e3f): ingest answered 500 if a node was killed during a distributed query.',
