@@ -241,6 +241,13 @@ async function plantErasure(site: Site): Promise<Planted> {
     for (const table of ERASED) await command(`ALTER TABLE ${table} MODIFY SETTING ${FAST_CLEANUP}`);
   const { tenantId, projectId, sessionId, post } = await aProject(ingest);
   const posted = await post(events(ERASED_EVENTS, { sessionId }));
+  // The receipt does not count events that the projector stores only after the erasure.
+  const stored = `SELECT toUInt32(count()) AS rows FROM events WHERE session_id = '${sessionId}'`;
+  await eventually(
+    () => deployment.sql<{ rows: number }>(stored),
+    ([row]) => row?.rows === ERASED_EVENTS,
+    ERASED_WITHIN_MS,
+  );
   const node = aNode(site);
   await faults.kill(node);
   const created = await operations.admin('POST', '/admin/erasures', { tenantId, projectId, sessionId });
