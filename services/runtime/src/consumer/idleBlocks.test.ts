@@ -10,15 +10,16 @@ const TOPIC = 'idle';
 const ROWS = [...Array(10).keys()];
 
 /**
- * Returns a partition with ten written records.
+ * Returns a partition that gets no new records.
  * @param looks functions that return the cached table ids, in the order in which the partition reads the ids. Later reads
  * return the current id.
+ * @param rows records that the partition has written
  */
-async function anIdlePartition(table: BlockTable, ...looks: (() => string)[]) {
+async function anIdlePartition(table: BlockTable, looks: (() => string)[] = [], rows = ROWS) {
   const logClock = new ManualClock();
   const log = await aLog({ clock: logClock });
   await log.ensureTopics([topicSpec(TOPIC)]);
-  for (const row of ROWS) await log.append(TOPIC, 0, [{ key: null, value: Buffer.from(String(row)) }]);
+  for (const row of rows) await log.append(TOPIC, 0, [{ key: null, value: Buffer.from(String(row)) }]);
   const clock = new ReadDrivenClock();
   /** Time of each read of the cached id, and the number of uncached requests before the read. */
   const looked: { readonly atMs: number; readonly asked: number }[] = [];
@@ -52,8 +53,7 @@ async function anIdlePartition(table: BlockTable, ...looks: (() => string)[]) {
 
 test('notices restored tables, also after an outage, and fills them', async () => {
   const table = new BlockTable();
-  const { consumer } = await anIdlePartition(
-    table,
+  const { consumer } = await anIdlePartition(table, [
     () => table.name,
     () => {
       throw new Unavailable('it is being restored');
@@ -63,7 +63,7 @@ test('notices restored tables, also after an outage, and fills them', async () =
       table.name = 'restored';
       return table.name;
     },
-  );
+  ]);
   const rows = () => [table.name, ...table.rows.toSorted((a, b) => a - b)];
   await Promise.race([
     expect.poll(rows, { timeout: WITHIN_MS }).toEqual(['restored', ...ROWS]),
@@ -86,12 +86,18 @@ test('publishes the offset for restored tables although the log has no record of
   await published(ROWS.length);
 });
 
+test('publishes nothing for a partition that has never had a record', async () => {
+  const table = new BlockTable();
+  const { looked } = await anIdlePartition(table, [], []);
+  await expect.poll(() => looked.length, { timeout: WITHIN_MS }).toBeGreaterThan(2);
+  expect(table.published).toEqual([]);
+});
+
 test('checks the cached id every ten seconds, and requests the current id only after a change', async () => {
-  const { looked } = await anIdlePartition(
-    new BlockTable(),
+  const { looked } = await anIdlePartition(new BlockTable(), [
     ...Array(2).fill(() => 'as made'),
     () => 'other',
-  );
+  ]);
   await expect.poll(() => looked.length, { timeout: WITHIN_MS }).toBeGreaterThan(4);
   const [first, ...others] = looked;
   const since = others.map(({ atMs, asked }) => [atMs - (first?.atMs ?? 0), asked - (first?.asked ?? 0)]);
@@ -104,8 +110,10 @@ test('checks the cached id every ten seconds, and requests the current id only a
 });
 
 test('ends with an error of a check that is not an outage', async () => {
-  const { consumer } = await anIdlePartition(new BlockTable(), () => {
-    throw new Error('a bug');
-  });
+  const { consumer } = await anIdlePartition(new BlockTable(), [
+    () => {
+      throw new Error('a bug');
+    },
+  ]);
   await expect(consumer.failed).rejects.toThrow('a bug');
 });

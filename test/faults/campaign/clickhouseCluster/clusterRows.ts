@@ -26,7 +26,7 @@ const LONG_AWAY_MS = 600_000;
 const DDL_MS = 8_000;
 const BAD_MS = { least: 3_000, most: 20_000 };
 const INSERTS_HIT = 0.2;
-/** Each run on a deployment adds parts, which an erasure rewrites, and which the campaign does not merge. */
+/** The campaign merges no parts, so an erasure takes longer with each run on a deployment. */
 const ERASED_WITHIN_MS = 480_000;
 const ERASED_EVENTS = 20;
 const MOVED_WITHIN_MS = 240_000;
@@ -241,7 +241,7 @@ async function plantErasure(site: Site): Promise<Planted> {
     for (const table of ERASED) await command(`ALTER TABLE ${table} MODIFY SETTING ${FAST_CLEANUP}`);
   const { tenantId, projectId, sessionId, post } = await aProject(ingest);
   const posted = await post(events(ERASED_EVENTS, { sessionId }));
-  // The receipt does not count events that the projector stores only after the erasure.
+  // The receipt counts only events that were stored before the erasure.
   const stored = `SELECT toUInt32(count()) AS rows FROM events WHERE session_id = '${sessionId}'`;
   await eventually(
     () => deployment.sql<{ rows: number }>(stored),

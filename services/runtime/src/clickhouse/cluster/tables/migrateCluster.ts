@@ -55,17 +55,15 @@ export async function migrateCluster(migration: ClusterMigration): Promise<void>
     // A newer version has created tables that this version does not know, so this version must not change them back.
     if (applied.length + pending.length > files.length) return;
     await dropExpected(cluster.nodes, database);
-    const tables = await attempt(() => tablesOf(cluster.nodes, database));
+    const tables = await attempt(() =>
+      Promise.all(cluster.nodes.map(({ store }) => readTables(store, database))),
+    );
     const isChecked = recorded.some(isNamed(checkedRow(tables, files, migration)));
     const usable = isChecked ? cluster : await repairTables(cluster, { files, pending, recorded }, migration);
     await attempt(() => assignPartitions(usable, database));
   } finally {
     await cluster.close();
   }
-}
-
-async function tablesOf(nodes: readonly ClusterNode[], database: string): Promise<StoredTable[][]> {
-  return await Promise.all(nodes.map(({ store }) => readTables(store, database)));
 }
 
 /** Prefix of the name of a row of `schema_migrations` that records a compared state. The hash of the state follows. */
