@@ -1,4 +1,4 @@
-/** Reporter of vitest that lists the slowest test files, the retried tests, and the long waits for a condition. */
+/** Reporter of vitest that lists the slowest test files, the retried tests, the long waits for a condition, and the failed hooks. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,6 +6,7 @@ import { LONG_WAITS } from '@questlog/runtime/process/testing/pollUntil';
 import type { Reporter, TestModule } from 'vitest/node';
 
 const SHOWN = 25;
+const MAX_LENGTH = 1_000;
 
 export class Slowest implements Reporter {
   #folder = '';
@@ -25,15 +26,25 @@ export class Slowest implements Reporter {
       for (const test of module.children.allTests())
         if ((test.diagnostic()?.retryCount ?? 0) > 0)
           console.log(`Retried: ${module.relativeModuleId} > ${test.fullName}`);
-    if (modules.length <= SHOWN) return;
-    const rows = modules
-      .map((module) => ({ module, ms: module.diagnostic().duration + module.diagnostic().collectDuration }))
-      .toSorted((a, b) => b.ms - a.ms);
-    console.log(`\nThe ${SHOWN} slowest of ${rows.length} files:`);
-    for (const { module, ms } of rows.slice(0, SHOWN)) {
-      console.log(
-        `${(ms / 1000).toFixed(1).padStart(7)} s  ${module.relativeModuleId} (${module.project.name})`,
-      );
-    }
+    if (modules.length > SHOWN) printSlowest(modules);
+    // The last lines of the output, because the JSON report has no errors of hooks and `.ci/run` repeats the last lines.
+    for (const module of modules)
+      for (const suite of [module, ...module.children.allSuites()])
+        for (const { message } of suite.errors())
+          console.log(
+            `Failed outside of a test: ${module.relativeModuleId}: ${message.slice(0, MAX_LENGTH)}`,
+          );
+  }
+}
+
+function printSlowest(modules: readonly TestModule[]): void {
+  const rows = modules
+    .map((module) => ({ module, ms: module.diagnostic().duration + module.diagnostic().collectDuration }))
+    .toSorted((a, b) => b.ms - a.ms);
+  console.log(`\nThe ${SHOWN} slowest of ${rows.length} files:`);
+  for (const { module, ms } of rows.slice(0, SHOWN)) {
+    console.log(
+      `${(ms / 1000).toFixed(1).padStart(7)} s  ${module.relativeModuleId} (${module.project.name})`,
+    );
   }
 }

@@ -2,21 +2,18 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { STREAM_LIMITS } from '@questlog/ingest/linkedEvents/streams';
-import { type Browser, chromium, type Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { codeOf, exampleOf, findProgram } from '../games/gamePages.ts';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { codeOf, exampleOf } from '../games/gamePages.ts';
 import { events, eventually, type ListedEvent, type TestProject } from './builders.ts';
+import { describeInChromium, launchChromium } from './chromium.ts';
 import { ownProduct, sharedProduct } from './sharedProduct.ts';
 
 const QUESTLOG_JS = exampleOf('web-single-file/questlog.js');
 const [GAME_JS = ''] = codeOf('web.md', 'js');
-const executablePath = findProgram('chromium');
-if (executablePath === undefined) {
-  console.warn('skipped: the web game needs Chromium, which is not installed');
-}
 const site = await aSite();
 
-describe.skipIf(executablePath === undefined)('a page of another origin', () => {
+describeInChromium('a page of another origin', () => {
   const shared = sharedProduct();
   /** A product that allows the origin of `site` with the host 127.0.0.1, but not with the host localhost. */
   const restricted = ownProduct({ env: { QUESTLOG_CORS_ORIGINS: `https://game.example, ${site.origin}` } });
@@ -24,7 +21,7 @@ describe.skipIf(executablePath === undefined)('a page of another origin', () => 
   let game: TestProject;
 
   beforeAll(async () => {
-    browser = await chromium.launch({ ...(executablePath && { executablePath }) });
+    browser = await launchChromium();
     game = await shared.aProject({ revision: 'B' });
   });
   afterAll(async () => {

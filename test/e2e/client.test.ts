@@ -9,20 +9,18 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
-import { type Browser, chromium } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
-import { findProgram } from '../games/gamePages.ts';
 import { type BadNetwork, badNetwork, FAULTS, type Fault } from './badNetwork.ts';
 import { eventually, type TestProject } from './builders.ts';
-
+import { describeInChromium, launchChromium } from './chromium.ts';
 import { installClient, nodeOfMajor, type Played, type Printed, play } from './packedClient.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
 const faults = Object.keys(FAULTS) as Fault[];
-const executablePath = findProgram('chromium');
 let folder: string;
 const DIST = (): string => join(folder, 'node_modules/@questlog/client/dist');
 
@@ -110,15 +108,14 @@ test('events recorded before each of several kills are stored once, in order', a
   await expectStored(game, [...runs, last]);
 });
 
-describe('in a browser', () => {
-  let browser: Browser | undefined;
+describeInChromium('in a browser', () => {
+  let browser: Browser;
   beforeAll(async () => {
-    if (executablePath !== undefined) browser = await chromium.launch({ executablePath });
+    browser = await launchChromium();
   });
   afterAll(() => browser?.close());
 
   test('events of closed pages are stored once, in order, also if requests fail', async (context) => {
-    if (browser === undefined) return context.skip('Chromium is not installed');
     const game = await shared.aProject({ revision: 'A' });
     const network = await aNetwork(context, (request) =>
       request % 2 === 0 ? faultOfTurn(request / 2) : undefined,

@@ -3,7 +3,8 @@ import type { Route } from 'playwright-core';
 import { expect, onTestFinished, test } from 'vitest';
 import { questionsOfGuide } from '../dataGuide/guidePage.ts';
 import { anEvent, anUnknownId, events } from './builders.ts';
-import { aChromium, describeInChromium, violations } from './consolePage.ts';
+import { describeInChromium } from './chromium.ts';
+import { aChromium, violations } from './consolePage.ts';
 import { removeDataDir, startProduct } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 

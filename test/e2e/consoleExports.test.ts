@@ -5,7 +5,8 @@ import { buffer } from 'node:stream/consumers';
 import type { AuditRecord } from '@questlog/schemas/http/audit';
 import { expect, test } from 'vitest';
 import { anEvent, anUnknownId, eventually } from './builders.ts';
-import { aChromium, describeInChromium } from './consolePage.ts';
+import { describeInChromium } from './chromium.ts';
+import { aChromium } from './consolePage.ts';
 import { erase } from './erasing.ts';
 import { ownProduct } from './sharedProduct.ts';
 

@@ -6,7 +6,8 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { layoutFaults } from '../console/layoutFaults.ts';
 import { fillWithLongValues, LONG_TYPE, type LongValues, withDeadLetters } from '../console/longValues.ts';
 import { anEvent } from './builders.ts';
-import { aChromium, describeInChromium, violations } from './consolePage.ts';
+import { describeInChromium } from './chromium.ts';
+import { aChromium, violations } from './consolePage.ts';
 import { ownProduct } from './sharedProduct.ts';
 
 const SIZES = [

@@ -2,7 +2,8 @@
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { anEvent, anUnknownId, events, eventually } from './builders.ts';
-import { aChromium, describeInChromium } from './consolePage.ts';
+import { describeInChromium } from './chromium.ts';
+import { aChromium } from './consolePage.ts';
 import { send } from './product.ts';
 import { sharedProduct } from './sharedProduct.ts';
 

@@ -2,7 +2,8 @@
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { anEvent, anUnknownId, eventually } from './builders.ts';
-import { aChromium, describeInChromium, violations } from './consolePage.ts';
+import { describeInChromium } from './chromium.ts';
+import { aChromium, violations } from './consolePage.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 describeInChromium('the overview', () => {

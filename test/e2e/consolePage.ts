@@ -1,17 +1,9 @@
 /** Opens pages of the console in a real Chromium. The tests of the console use these functions. */
 import axe from 'axe-core';
-import { type Browser, chromium, type Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest';
-import { findProgram } from '../games/gamePages.ts';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
+import { launchChromium } from './chromium.ts';
 import type { Reached } from './product.ts';
-
-const executablePath = findProgram('chromium');
-if (executablePath === undefined) {
-  console.warn('skipped: the console tests need Chromium, which is not installed');
-}
-
-/** Groups tests that need Chromium. The tests are skipped if Chromium is not installed. */
-export const describeInChromium = describe.skipIf(executablePath === undefined);
 
 type ContextOptions = Parameters<Browser['newContext']>[0];
 
@@ -25,7 +17,7 @@ export interface Chromium {
 export function aChromium(): Chromium {
   let browser: Browser;
   beforeAll(async () => {
-    browser = await chromium.launch({ ...(executablePath && { executablePath }) });
+    browser = await launchChromium();
   });
   afterAll(() => browser?.close());
   const page: Chromium['page'] = async (options = {}) => {

@@ -5,7 +5,8 @@
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { anEvent, anUnknownId, type TestProject } from './builders.ts';
-import { aChromium, describeInChromium, violations } from './consolePage.ts';
+import { describeInChromium } from './chromium.ts';
+import { aChromium, violations } from './consolePage.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const HOSTILE = '<img src=x onerror="document.title=1">';

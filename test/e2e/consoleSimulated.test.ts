@@ -2,7 +2,8 @@
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { eventually } from './builders.ts';
-import { aChromium, describeInChromium, violations } from './consolePage.ts';
+import { describeInChromium } from './chromium.ts';
+import { aChromium, violations } from './consolePage.ts';
 import type { Reached } from './product.ts';
 import { running } from './questlogCommand.ts';
 import { ownProduct } from './sharedProduct.ts';

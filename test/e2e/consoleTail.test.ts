@@ -1,7 +1,8 @@
 /** Tests the live tail in a real Chromium: events as games send them, filters, pause, and unchanged bytes of payloads. */
 import { expect, test } from 'vitest';
 import { anEvent, eventually } from './builders.ts';
-import { aChromium, describeInChromium } from './consolePage.ts';
+import { describeInChromium } from './chromium.ts';
+import { aChromium } from './consolePage.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 describeInChromium('the live tail', () => {

@@ -1,21 +1,17 @@
 /** Tests GET /docs in a real Chromium. The page sends real requests, and the test runs the code samples of the page. */
 import { execFileSync } from 'node:child_process';
-import { type Browser, chromium, type Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { findProgram } from '../games/gamePages.ts';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { TestProject } from './builders.ts';
+import { describeInChromium, launchChromium } from './chromium.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 const shared = sharedProduct();
-const executablePath = findProgram('chromium');
-if (executablePath === undefined) {
-  console.warn('skipped: the test of the API page needs Chromium, which is not installed');
-}
 
-describe.skipIf(executablePath === undefined)('the API page', () => {
+describeInChromium('the API page', () => {
   let browser: Browser;
   beforeAll(async () => {
-    browser = await chromium.launch({ ...(executablePath && { executablePath }) });
+    browser = await launchChromium();
   });
   afterAll(() => browser?.close());
 

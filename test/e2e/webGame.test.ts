@@ -2,10 +2,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { chromium } from 'playwright-core';
 import { expect, onTestFinished, test } from 'vitest';
-import { findProgram } from '../games/gamePages.ts';
 import { eventually, type TestProject } from './builders.ts';
+import { hasChromium, launchChromium } from './chromium.ts';
 import { sharedProduct } from './sharedProduct.ts';
 
 interface NotedEvent {
@@ -15,14 +14,13 @@ interface NotedEvent {
 
 const SERVE = fileURLToPath(new URL('../../examples/web-game/serve.mjs', import.meta.url));
 const shared = sharedProduct();
-const executablePath = findProgram('chromium');
 
 test('a game is played with keys, and F8 files a report with its picture and its moves in order; a failure is shown', async ({
   skip,
 }) => {
-  if (executablePath === undefined) return skip('there is no chromium');
+  if (!hasChromium) return skip('there is no chromium');
   const game = await shared.aProject({ revision: 'A' });
-  const browser = await chromium.launch({ executablePath });
+  const browser = await launchChromium();
   onTestFinished(() => browser.close());
   const page = await browser.newPage();
   const problems: string[] = [];
