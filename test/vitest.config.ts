@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
-import { Slowest } from './slowest.ts';
+import { RunSummary } from './runSummary.ts';
 import { folderInMemory } from './temporaryFolder.ts';
 import { TierEnds } from './tierEnds.ts';
 
@@ -332,7 +332,12 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     pool: 'forks',
-    reporters: ['default', new Slowest(), new TierEnds(), ...(REPORT === undefined ? [] : [jsonTo(REPORT)])],
+    reporters: [
+      'default',
+      new RunSummary(),
+      new TierEnds(),
+      ...(REPORT === undefined ? [] : [jsonTo(REPORT)]),
+    ],
     sequence: { sequencer: LongestFirst },
     projects: TIERS.map(projectOf),
   },

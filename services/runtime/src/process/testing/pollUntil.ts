@@ -1,4 +1,4 @@
-/** Waits for conditions in tests, and records long waits. `test/slowest.ts` prints the recorded waits at the end of a run. */
+/** Waits for conditions in tests, and records long waits. `test/runSummary.ts` prints the recorded waits at the end of a run. */
 import { appendFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 

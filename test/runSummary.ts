@@ -1,4 +1,7 @@
-/** Reporter of vitest that lists the slowest test files, the retried tests, the long waits for a condition, and the failed hooks. */
+/**
+ * Reporter of vitest that lists the long waits for a condition, the retried tests, the slowest test files, and the errors outside
+ * of tests.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,9 +9,9 @@ import { LONG_WAITS } from '@questlog/runtime/process/testing/pollUntil';
 import type { Reporter, TestModule } from 'vitest/node';
 
 const SHOWN = 25;
-const MAX_LENGTH = 1_000;
+const MAX_MESSAGE_LENGTH = 1_000;
 
-export class Slowest implements Reporter {
+export class RunSummary implements Reporter {
   #folder = '';
 
   onInit(): void {
@@ -18,7 +21,7 @@ export class Slowest implements Reporter {
     process.env[LONG_WAITS] = path;
   }
 
-  onTestRunEnd(modules: readonly TestModule[]): void {
+  onTestRunEnd(modules: readonly TestModule[], unhandled: readonly { message: string }[]): void {
     const waits = readFileSync(join(this.#folder, 'waits'), 'utf8');
     rmSync(this.#folder, { recursive: true });
     if (waits !== '') console.log(`\nWaits for a condition that took five seconds or more:\n${waits}`);
@@ -27,13 +30,11 @@ export class Slowest implements Reporter {
         if ((test.diagnostic()?.retryCount ?? 0) > 0)
           console.log(`Retried: ${module.relativeModuleId} > ${test.fullName}`);
     if (modules.length > SHOWN) printSlowest(modules);
-    // The last lines of the output, because the JSON report has no errors of hooks and `.ci/run` repeats the last lines.
+    // These lines are printed last, because the JSON report does not have them and `.ci/run` repeats the end of the output.
     for (const module of modules)
       for (const suite of [module, ...module.children.allSuites()])
-        for (const { message } of suite.errors())
-          console.log(
-            `Failed outside of a test: ${module.relativeModuleId}: ${message.slice(0, MAX_LENGTH)}`,
-          );
+        printErrors(module.relativeModuleId, suite.errors());
+    printErrors('an unknown file', unhandled);
   }
 }
 
@@ -47,4 +48,9 @@ function printSlowest(modules: readonly TestModule[]): void {
       `${(ms / 1000).toFixed(1).padStart(7)} s  ${module.relativeModuleId} (${module.project.name})`,
     );
   }
+}
+
+function printErrors(file: string, errors: readonly { message: string }[]): void {
+  for (const { message } of errors)
+    console.log(`Failed outside of a test: ${file}: ${message.slice(0, MAX_MESSAGE_LENGTH)}`);
 }
